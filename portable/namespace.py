@@ -19,7 +19,7 @@ from portable.errors import (
     DeviceMismatchError,
 )
 from portable.interchange import tensors
-from portable.profiling import profiler
+from portable.profiling import reports
 
 # The Array API namespace bound to a device.
 
@@ -472,7 +472,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
         return np.array(x, order="C")
     owner = device_of(x)
     held = owner.to_numpy(on_device(owner, x))
-    profiler.raise_reported(owner)
+    reports.raise_reported(owner)
     return held
 
 
@@ -502,4 +502,4 @@ def synchronize(device: str | Device | None = None) -> None:
 
 def _wait_for(device: Device) -> None:
     device.synchronize()
-    profiler.raise_reported(device)
+    reports.raise_reported(device)

@@ -10,7 +10,7 @@ from portable import registry
 from portable.backend import Device
 from portable.backend.program import Mark
 from portable.errors import DeviceMismatchError, LaunchError
-from portable.profiling import profiler
+from portable.profiling import reports
 
 
 class _Entered(threading.local):
@@ -101,7 +101,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for all that was enqueued in it."""
         self._queue.synchronize()
-        profiler.raise_reported(self.device)
+        reports.raise_reported(self.device)
 
 
 class Event:
@@ -174,7 +174,7 @@ class Event:
     def wait(self) -> None:
         """Wait until it is reached."""
         self.mark.wait()
-        profiler.raise_reported(self.device)
+        reports.raise_reported(self.device)
 
     def elapsed(self, later: Event) -> float:
         """Wait for both events, and give the device's seconds from this one to a later one.

@@ -182,7 +182,7 @@ class OpenCLDevice(RuntimeDevice):
 
     def timer(self) -> Timer:
         """Times between markers in the queue."""
-        from portable_backends.opencl.executable import EventTimer
+        from portable_backends.opencl.queues import EventTimer
 
         return EventTimer(self._runtime)
 

@@ -34,7 +34,7 @@ from portable.gradients.versions import Value, Versions
 from portable.lang.arguments.arguments import is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.kernel import Kernel
-from portable.lang.launch.plan import owners_of
+from portable.lang.launch.packing import owners_of
 from portable.namespace import device_of, elsewhere, synchronize
 from portable.primitives import copy
 

@@ -39,7 +39,7 @@ from portable.lang.launch.definition import (
 )
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launchable, Launcher
-from portable.lang.launch.plan import owners_of
+from portable.lang.launch.packing import owners_of
 from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host

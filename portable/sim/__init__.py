@@ -16,7 +16,8 @@ A workgroup is put together in `group`, `memory`, `copies` and `workgroup`, each
 modules above it ask for, so that none imports what imports it.
 """
 
+from portable.sim.launch import SCHEDULES, Settings, checks
 from portable.sim.memory import empty
-from portable.sim.run import SCHEDULES, Settings, Simulation, checks, run
+from portable.sim.run import Simulation, run
 
 __all__ = ["SCHEDULES", "Settings", "Simulation", "checks", "empty", "run"]

@@ -14,9 +14,9 @@ from portable.dtypes import NARROW
 from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
 from portable.sim import memory
+from portable.sim.launch import Launch
 from portable.sim.memory import Buffer, Flights, Shadow
 from portable.sim.races import RaceCells
-from portable.sim.run import Launch
 from portable.sim.values import Value
 
 

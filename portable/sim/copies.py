@@ -22,8 +22,9 @@ import numpy as np
 from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.clocks import Clock, joined
+from portable.sim.group import Group
 from portable.sim.memory import Access, MemoryGroup
-from portable.sim.values import Group, Value
+from portable.sim.values import Value
 
 
 class Proxies:

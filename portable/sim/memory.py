@@ -15,9 +15,10 @@ from portable.dtypes import DType
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
 from portable.sim.clocks import Published
+from portable.sim.group import Group, Site, Touch
+from portable.sim.launch import Launch
 from portable.sim.races import RaceCells
-from portable.sim.run import Launch
-from portable.sim.values import Group, Site, Touch, Value
+from portable.sim.values import Value
 
 # Memory that copies and multiplications under way read or write.
 

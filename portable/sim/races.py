@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from portable.sim.values import Group, Touch, Value
+from portable.sim.group import Group, Touch
+from portable.sim.values import Value
 
 _FEW: Final = 8
 """Of so many workgroups the latest accesses are looked at before all of them are."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from portable.lang.ir.types import Array
 from portable.sim import errors
+from portable.sim.group import Group, Site, Touch
 from portable.sim.races import Collision
-from portable.sim.values import Group, Site, Touch, Value
+from portable.sim.values import Value
 
 NOBODY_COMES: Final = (
     "endless wait: no work-item of this workgroup and no copy under way completes the phase"

@@ -13,9 +13,10 @@ from portable.sim import report
 from portable.sim.control import assign, instruction
 from portable.sim.copies import Transfer
 from portable.sim.fragments import Part
-from portable.sim.matrix_units import MBarrier
+from portable.sim.group import Site
+from portable.sim.mbarrier_state import MBarrier
 from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
-from portable.sim.values import Site, Value
+from portable.sim.values import Value
 from portable.sim.workgroup import (
     Builder,
     Evaluate,

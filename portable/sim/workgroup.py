@@ -19,10 +19,11 @@ from portable.lang.ir.types import Array, Fragment, lanes_of, scalar_of
 from portable.sim import binding, report, values
 from portable.sim.binding import Arguments
 from portable.sim.copies import Copies, CopyGroup
-from portable.sim.fragments import Products
-from portable.sim.matrix_units import MBarrier
-from portable.sim.run import Launch
-from portable.sim.values import Active, Group, LoopMasks, Site, Value
+from portable.sim.group import Group, Site
+from portable.sim.launch import Launch
+from portable.sim.mbarrier_state import MBarrier
+from portable.sim.products import Products
+from portable.sim.values import Active, LoopMasks, Value
 
 # Work-items on their way through a block: where they pause, and strands that go on alone.
 

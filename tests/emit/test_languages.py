@@ -26,7 +26,7 @@ MODULE = """
     from portable.backend import Program
     from portable.lang.emit.opencl import OPENCL
     from portable.lang.ir.kernel import all_statements
-    from portable.lang.passes.operators import Semantics
+    from portable.lang.passes.semantics import Semantics
 
 
     def preludes(kernel, capabilities, features):

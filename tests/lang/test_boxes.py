@@ -11,7 +11,7 @@ import pytest
 from portable.backend import Argument, ArrayView, Box, Executable
 from portable.dtypes import float16
 from portable.lang.arguments.arguments import array_spec
-from portable.lang.launch.plan import packing_of
+from portable.lang.launch.packing import packing_of
 
 HALF = np.dtype(np.float16)
 

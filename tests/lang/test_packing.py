@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from portable.backend import ArrayView
-from portable.lang.launch.plan import ArgumentText, Packing
+from portable.lang.launch.packing import ArgumentText, Packing
 
 FILLING = Packing(
     [None, 7, None, None, None, None],

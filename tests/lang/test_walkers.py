@@ -27,7 +27,7 @@ from portable.lang.ir.kernel import (
 )
 from portable.lang.ir.types import Array, Scope, ValueType
 from portable.lang.passes import reduced
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 from portable.lang.tiles import lower
 from portable_backends.simulator.backend import SimulatorDevice
 from tests.support import irbuilder as ir

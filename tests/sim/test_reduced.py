@@ -15,7 +15,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_expressions, all_statements
 from portable.lang.ir.types import Vector
 from portable.lang.passes import reduced
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 from portable_backends.simulator.backend import SimulatorDevice
 from tests.emit.operators import OPERATIONS, SPECIALS, Operation, operation_kernel
 from tests.support import irbuilder as ir

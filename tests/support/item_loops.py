@@ -23,7 +23,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements, map_blocks, map_expression, map_operands
 from portable.lang.passes import reduced
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
 from portable.lang.tiles import lower
 from portable_backends.simulator.backend import SimulatorDevice

@@ -13,7 +13,7 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.primitives.base.storage import Storage
-from portable.profiling import profiler
+from portable.profiling import reports
 from portable.system.console import html
 
 VERSION: Final = "2025.12"
@@ -27,7 +27,7 @@ _EDGE: Final = 3
 def _held(x: Storage) -> np.ndarray[Any, Any]:
     """The elements in NumPy's array, once all earlier work is done."""
     host = x.device.to_numpy(x)
-    profiler.raise_reported(x.device)
+    reports.raise_reported(x.device)
     return host
 
 
@@ -192,7 +192,7 @@ def dlpack(
 def _capsule_on_device(x: Storage, here: tuple[int, int], max_version: Any) -> Any:
     """OpenCL's memory, once the work on it is done: other libraries have queues of their own."""
     x.device.synchronize()
-    profiler.raise_reported(x.device)
+    reports.raise_reported(x.device)
     handle = getattr(x.buffer, "int_ptr", 0)
     return capsule(handle, x.dtype, (x.shape, x.strides), x.offset, here, x.buffer, max_version)
 

@@ -9,7 +9,7 @@ from portable.backend import Capabilities
 from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper, printf_formats
 from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 
 TYPES: Final = {
     "bool": "bool",

@@ -18,7 +18,7 @@ from portable.backend.capabilities import Fault
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 
 _SAME_NAME: Final = """
 acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2

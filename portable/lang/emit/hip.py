@@ -9,7 +9,7 @@ from portable.backend import Capabilities
 from portable.lang.emit.cuda import CUDA, HALF_CASTS
 from portable.lang.emit.dialect import AtomicWords
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 
 _CLOCK: Final = """\
 {function} {u64} pt_clock()

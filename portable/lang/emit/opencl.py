@@ -18,7 +18,7 @@ from portable.lang.emit.dialect import (
 )
 from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 
 COVER: Final = "//sm_90a "
 """Before instructions that NVIDIA's compiler must not see yet: they are of one generation alone,

@@ -19,7 +19,7 @@ from portable.errors import CheckError, LaunchError
 from portable.lang.emit import generate
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.checked import REPORT_WORDS, Site, checked
-from portable.profiling import profiler
+from portable.profiling import reports
 from portable.system.files import fork_safe_lock
 
 _VARIABLE: Final = "PORTABLE_CHECK"
@@ -110,10 +110,10 @@ class _Report:
 
     def launched(self) -> None:
         """Look at the report now if the launch is done, else at the next synchronisation."""
-        profiler.expect(self._device, self._collect)
+        reports.expect(self._device, self._collect)
         if self._device.capabilities.unified_memory:
             self._device.synchronize()
-            profiler.raise_reported(self._device)
+            reports.raise_reported(self._device)
 
     def _collect(self) -> CheckError | None:
         words = [int(word) for word in self._device.to_numpy(self._array)]

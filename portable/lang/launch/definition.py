@@ -24,7 +24,7 @@ from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array
-from portable.lang.launch.plan import owners_of
+from portable.lang.launch.packing import owners_of
 
 _NOTHING: Final[Mapping[Any, Any]] = {}
 

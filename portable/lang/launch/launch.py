@@ -43,6 +43,7 @@ from portable.lang.launch.geometry import (
     ragged_dims,
     sizes,
 )
+from portable.lang.launch.packing import packing_of
 from portable.lang.launch.plan import (
     BoundProgram,
     Lowered,
@@ -50,7 +51,6 @@ from portable.lang.launch.plan import (
     Repeatable,
     disjoint_by,
     overlap_pairs,
-    packing_of,
     relaunch_for,
 )
 from portable.lang.launch.relaunch import Relaunch

@@ -21,7 +21,7 @@ from portable.lang.arguments.arguments import ALIGNMENT, constant_key, scalar_ke
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
 from portable.lang.launch.geometry import Three
-from portable.lang.launch.plan import ArgumentText, Names, Packing
+from portable.lang.launch.packing import ArgumentText, Names, Packing
 from portable.registry import registry
 
 Relaunch = Callable[[tuple[Any, ...], dict[str, Any]], bool]

@@ -35,7 +35,8 @@ from portable.lang.passes.negations import (
     separate_sines,
     wrap_signed,
 )
-from portable.lang.passes.operators import Semantics, lower_functions, lower_operators
+from portable.lang.passes.operators import lower_functions, lower_operators
+from portable.lang.passes.semantics import Semantics
 
 __all__ = ["reduced"]
 

@@ -28,7 +28,7 @@ from portable.lang.ir.kernel import (
     unsigned,
 )
 from portable.lang.ir.types import ValueType, scalar_of
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 
 # Places of work-items, from the indices that every language has.
 #

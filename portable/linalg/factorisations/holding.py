@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.linalg.factorisations.slice_kernels import Holding
-from portable.sim.run import current
+from portable.sim.launch import current
 
 _ALONE: Final = (64, 256)
 """Work-items that hold a panel alone: few sizes, of which each is a program."""

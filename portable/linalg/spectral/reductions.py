@@ -37,7 +37,7 @@ from portable.linalg.spectral.tridiagonal_kernels import (
     take_lines,
     tridiagonalize,
 )
-from portable.sim.run import current
+from portable.sim.launch import current
 
 SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""

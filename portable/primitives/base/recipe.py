@@ -19,7 +19,8 @@ from portable.dtypes import DType
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
 from portable.lang.launch.launch import Launcher
-from portable.lang.launch.plan import ArgumentText, Names, Repeatable
+from portable.lang.launch.packing import ArgumentText, Names
+from portable.lang.launch.plan import Repeatable
 from portable.primitives.base.storage import Borrowed, Storage, borrowed, contiguous_strides, new
 
 # Recipes as straight-line Python, with all in place that does not change from run to run.

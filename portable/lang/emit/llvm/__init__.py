@@ -16,7 +16,7 @@ from portable.lang.emit.llvm.functions import NATIVE
 from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.delays import delayed
-from portable.lang.passes.operators import Semantics
+from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops
 
 __all__ = ["LLVM"]

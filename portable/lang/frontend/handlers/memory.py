@@ -15,7 +15,6 @@ from portable.lang.frontend import memory, structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_index, as_type, as_value, cast, register_of, unify
 from portable.lang.frontend.handlers.collectives import meeting_items
-from portable.lang.frontend.handlers.matrices import fragment_of
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import is_callable
 from portable.lang.frontend.values import (
@@ -34,7 +33,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import LANES, Array, Layout, Space, Vector
+from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector
 
 _MOST_STORES: Final = 64
 """Elements that are filled one by one."""
@@ -46,6 +45,21 @@ def as_dtype(builder: Builder, x: Any) -> DType:
         return dtypes.dtype(x)
     except DTypeError:
         builder.fail(f"a dtype is needed here, not {describe(x)}", "such as kl.f32 or x.dtype")
+
+
+def fragment_of(builder: Builder, x: Any, word: str) -> Fragment:
+    """An argument that must be a matrix.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : anything
+    word : str
+        Who asks, for the error.
+    """
+    if not isinstance(x, Fragment):
+        builder.fail(f"{word} takes a kl.matrix, not {describe(x)}")
+    return x
 
 
 def _shape(builder: Builder, shape: Any) -> tuple[int, ...]:
