@@ -3,135 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import math
-import os
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import pyopencl as cl
 
-from portable.backend import (
-    ArrayView,
-    Capabilities,
-    Device,
-    Executable,
-    MemoryUse,
-    Program,
-    ViewCode,
-)
-from portable.errors import LaunchError, OutOfMemoryError, ShapeError
-from portable.interchange.tensors import is_tensor, place_of
-
-# What devices of several families have in common: programs, limits, the host's memory, DLPack.
-
-
-# What devices have in common whose kernels an OpenCL driver compiles and runs.
-
-
-class DriverRuntime(Protocol):
-    """A driver that compiles, as `portable_backends.opencl.runtime.Runtime` does."""
-
-    def compile(self, program: Program) -> Executable:
-        """What `portable.backend.Device` says, as of the others."""
-
-    def facts(self) -> dict[str, str]:
-        """What programs depend on beside their source."""
-
-    def export(self, program: Program) -> bytes:
-        """The binary."""
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """From the binary."""
-
-    def synchronize(self) -> None:
-        """Wait for all launches."""
-
-
-class RuntimeDevice(Device):
-    """A device that compiles through a driver's runtime, which its constructor makes."""
-
-    _runtime: DriverRuntime
-
-    def compile(self, program: Program) -> Executable:
-        """Compile with the device's driver."""
-        return self._runtime.compile(program)
-
-    def program_facts(self) -> dict[str, str]:
-        """Drivers take their own binaries alone."""
-        return self._runtime.facts()
-
-    def export(self, program: Program) -> bytes:
-        """The driver's binary."""
-        return self._runtime.export(program)
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """Load the driver's binary."""
-        return self._runtime.load(program, code)
-
-
-# Refuses programs that a device cannot run, before its driver refuses them less clearly.
-
-
-def check(program: Program, capabilities: Capabilities) -> None:
-    """Refuse a workgroup or local memory larger than the device has.
-
-    Raises
-    ------
-    LaunchError
-        Saying what was asked for and what there is.
-    """
-    items = math.prod(program.workgroup)
-    most, shape = capabilities.max_workgroup, capabilities.max_workgroup_shape
-    if items > most or any(w > m for w, m in zip(program.workgroup, shape, strict=True)):
-        raise LaunchError(
-            f"workgroup {program.workgroup} has {items} work-items; {capabilities.name} takes at "
-            f"most {most} in all and {shape} along each dimension"
-        )
-    if program.shared_bytes > capabilities.local_memory_most:
-        raise LaunchError(
-            f"{program.entry} needs {program.shared_bytes} bytes of local memory; "
-            f"{capabilities.name} has {capabilities.local_memory_most} per workgroup"
-        )
-
-
-# Other libraries' arrays, by the DLPack protocol.
-
-
-def device_type(array: Any) -> int:
-    """DLPack's number for the kind of memory that `array` lies in; 0 if it does not say."""
-    if is_tensor(array):
-        return (place_of(array) or (0, 0))[0]
-    ask = getattr(array, "__dlpack_device__", None)
-    return int(ask()[0]) if ask is not None else 0
-
-
-def to_numpy_view(array: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array over the same host memory, read-only where the producer says so.
-
-    NumPy takes memory described by the protocol's first version, which cannot say so, for
-    read-only. PyTorch's tensors are always writable.
-    """
-    if type(array).__module__.partition(".")[0] == "torch":
-        return array.numpy()  # type: ignore[no-any-return]
-    return np.from_dlpack(array)
-
-
-# How the host's memory is used, which processors and the simulator work in.
-
-
-def host_memory_use() -> MemoryUse:
-    """Of the machine; NumPy keeps no pool and no count."""
-    return MemoryUse(None, None, _bytes("SC_AVPHYS_PAGES"), _bytes("SC_PHYS_PAGES"))
-
-
-def _bytes(name: str) -> int | None:
-    """Of so many pages, where the system says."""
-    if not hasattr(os, "sysconf") or name not in os.sysconf_names:
-        return None
-    return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
-
+from portable.backend import ArrayView, ViewCode
+from portable.errors import OutOfMemoryError, ShapeError
 
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64

@@ -42,8 +42,8 @@ from portable.errors import (
 )
 from portable.profiling import timeline
 from portable.system import cache
+from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
-from portable_backends.common.host_memory import check, host_memory_use
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu.native_pool import SYSTEMS, Pool, pool

@@ -19,7 +19,7 @@ from portable.backend import ArrayView, Device, MemoryUse, ViewCode, bytes_of
 from portable.backend.program import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
-from portable_backends.common.host_memory import RuntimeDevice, host_memory_use
+from portable_backends.common.devices import RuntimeDevice, host_memory_use
 
 _DLPACK_CPU: Final = 1
 
@@ -120,7 +120,7 @@ class NumPyDevice(Device):
 
     def adopt(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array over another library's host memory."""
-        from portable_backends.common.host_memory import device_type, to_numpy_view
+        from portable_backends.common.devices import device_type, to_numpy_view
 
         if device_type(array) != _DLPACK_CPU:
             raise DeviceMismatchError(

@@ -46,7 +46,7 @@ from portable.errors import (
 )
 from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
-from portable_backends.common.host_memory import check
+from portable_backends.common.devices import check
 from portable_backends.cuda.parameter_blocks import ParameterBlock, describing
 from portable_backends.cuda.streams import before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
@@ -458,7 +458,7 @@ class CuPyDevice(Device):
 
     def adopt(self, array: Any) -> Any:
         """A CuPy array over another library's memory on this device."""
-        from portable_backends.common.host_memory import device_type
+        from portable_backends.common.devices import device_type
 
         if is_tensor(array) and place_of(array) == (_DLPACK_KINDS[self.backend][0], self.index):
             return array_over(self._cupy, array, self.index)

@@ -22,7 +22,7 @@ from portable.backend import (
 )
 from portable.backend.program import Mark, Queue
 from portable.dtypes import DType
-from portable_backends.common.host_memory import RuntimeDevice
+from portable_backends.common.devices import RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array

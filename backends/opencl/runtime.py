@@ -25,8 +25,8 @@ from portable.errors import (
 from portable.profiling import timeline
 from portable.system import cache
 from portable_backends.common import drivers
+from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
-from portable_backends.common.host_memory import check
 from portable_backends.common.isolated_compiler import IsolatedCompiler
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import OpenCLExecutable

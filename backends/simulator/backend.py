@@ -40,7 +40,7 @@ from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
 from portable.system.isolation import with_room
-from portable_backends.common.host_memory import host_memory_use
+from portable_backends.common.devices import host_memory_use
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -257,7 +257,7 @@ class SYCLDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile by SYCL, in each process anew; an error carries the OpenCL driver's log."""
-        from portable_backends.common.host_memory import check
+        from portable_backends.common.devices import check
         from portable_backends.common.isolated_compiler import IsolatedCompiler
         from portable_backends.opencl.runtime import options_for
 
@@ -427,7 +427,7 @@ class SYCLDevice(Device):
         """A dpnp array over another library's memory on this device."""
         import dpnp
 
-        from portable_backends.common.host_memory import device_type
+        from portable_backends.common.devices import device_type
 
         if device_type(array) == _DLPACK_SYCL:
             shared = dpnp.from_dlpack(array)
