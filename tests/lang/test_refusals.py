@@ -264,6 +264,15 @@ def k_negative(x):
     x[-1] = 1  # here x
 
 
+def k_from_the_end(x):
+    i = kl.global_id(0)
+    x[i] = x[-1 - i]  # here
+
+
+def k_inverted(x):
+    x[~kl.global_id(0)] = 1  # here
+
+
 def k_step(x):
     y = x[0:4:2]  # here x
     y[0] = 1
@@ -420,6 +429,8 @@ NAMES = [
     (k_index_float, "an integer is needed", "kl.i32"),
     (k_too_many, "2 indices into a 1-d", ""),
     (k_negative, "negative", "do not wrap"),
+    (k_from_the_end, "whatever runs, is negative", "by x.shape[0] - 1"),
+    (k_inverted, "whatever runs, is negative", "do not wrap"),
     (k_step, "no step", "one by one"),
     (k_store_view, "cannot be stored", ""),
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
