@@ -34,6 +34,7 @@ __all__ = [
     "cos",
     "cosh",
     "divide",
+    "dot",
     "equal",
     "exp",
     "exp2",
@@ -494,6 +495,11 @@ def imag(x: Any) -> Any:
 @word
 def conj(x: Any) -> Any:
     """The complex conjugate."""
+
+
+@word
+def dot(x: Any, y: Any) -> Any:
+    """The sum of the products of two vectors' lanes, from the first lane on; of numbers x * y."""
 
 
 @word
