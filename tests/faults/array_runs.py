@@ -42,8 +42,7 @@ from portable.primitives.sorts.bucket_kernels import (
     divide,
     sort_parts,
 )
-from portable.primitives.sorts.keys import Order
-from portable.primitives.sorts.lines import Line
+from portable.primitives.sorts.keys import Line, Order
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.sparse.products import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares

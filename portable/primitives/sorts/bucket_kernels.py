@@ -21,8 +21,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.axis import section_at
 from portable.primitives.reductions.merging import folded
-from portable.primitives.sorts.keys import Order
-from portable.primitives.sorts.lines import Line
+from portable.primitives.sorts.keys import Line, Order
 
 # Division into buckets by halves: where an instruction brings chosen lanes together, of vectors.
 #

@@ -20,8 +20,7 @@ from portable.primitives.sorts.bucket_kernels import (
     draw_samples,
     sort_parts,
 )
-from portable.primitives.sorts.keys import Order, begins_of, in_words, order_of, place_for
-from portable.primitives.sorts.lines import Line
+from portable.primitives.sorts.keys import Line, Order, begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.primitives.tuning import pieces_for
