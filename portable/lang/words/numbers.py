@@ -20,6 +20,7 @@ __all__ = [
     "complex",
     "conj",
     "divide",
+    "dot",
     "equal",
     "floor_divide",
     "greater",
@@ -237,6 +238,11 @@ def imag(x: Any) -> Any:
 @word
 def conj(x: Any) -> Any:
     """The complex conjugate."""
+
+
+@word
+def dot(x: Any, y: Any) -> Any:
+    """The sum of the products of two vectors' lanes, from the first lane on; of numbers x * y."""
 
 
 @word
