@@ -22,6 +22,7 @@ from portable.linalg.dense.panel_kernels import factor_panel
 from portable.linalg.dense.reflector_kernels import apply_reflectors
 from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors, level_sizes
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
+from portable.linalg.products.repeats import at_once
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 from portable.typing import ArrayT
@@ -289,7 +290,7 @@ class Sweep:
         if later is _nothing:
             self._factor(panel, rows)
         else:
-            self._device.at_once(partial(self._factor, panel, rows), later)
+            at_once(self._device, partial(self._factor, panel, rows), later)
         self._apply_all(panel, rows)
 
     def _apply_all(self, panel: _Panel, rows: int) -> None:
