@@ -23,7 +23,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
-from portable.system.garbage import collected_later
+from portable.system.isolation import collected_later
 
 _KEPT: Final = 8
 """Plans that a thread keeps."""
