@@ -20,7 +20,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, Queue
+from portable.backend.program import Mark, Queue
 from portable.dtypes import DType
 from portable_backends.common.devices import RuntimeDevice
 
@@ -205,6 +205,13 @@ class OpenCLDevice(RuntimeDevice):
             None,
             self.capabilities.global_memory,
         )
+
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """By a further queue, on devices whose host is another."""
+        if self.capabilities.kind == "cpu":
+            super().at_once(first, second)
+        else:
+            self._runtime.at_once(first, second)
 
     def queue(self) -> Queue:
         """A command queue beside the others."""

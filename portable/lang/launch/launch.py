@@ -21,7 +21,7 @@ from portable import recording
 from portable.backend import ArrayView, Device
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
-from portable.interchange.libraries import stream_of, tensors_viewed
+from portable.interchange.libraries import in_order_of_tensors, stream_of, tensors_viewed
 from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import (
     Specialisation,
@@ -31,7 +31,8 @@ from portable.lang.arguments.arguments import (
     scalar_key,
 )
 from portable.lang.arguments.structs import flattened, is_composite, structure_of
-from portable.lang.launch.definition import Definition
+from portable.lang.ir.kernel import Options
+from portable.lang.launch.definition import Definition, Parameters
 from portable.lang.launch.geometry import (
     Groups,
     Three,
@@ -40,6 +41,7 @@ from portable.lang.launch.geometry import (
     default_workgroup,
     group_counts,
     ragged_dims,
+    sizes,
 )
 from portable.lang.launch.packing import packing_of
 from portable.lang.launch.plan import (
@@ -206,7 +208,7 @@ class Launcher:
         self, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> tuple[Plan, list[ArrayView | None], BoundProgram]:
         """Launches it; gives its plan, views of its arrays, and what was launched."""
-        plan, views, bound, leaves = self._resolve(args, constants)
+        plan, views, bound, leaves, _shared = self._resolve(args, constants)
         stream = stream_of(leaves)
         with nullcontext() if stream is None else plan.device.on_stream(stream):
             bound.executable.launch(plan.groups, bound.packing.pack_views(views, leaves))
@@ -235,11 +237,11 @@ class Launcher:
             away = _elsewhere(args)
             if away is not None:
                 return self._sent(away, args, constants)
-            plan, views, bound, leaves = self._resolve(args, constants)
+            plan, views, bound, leaves, shared = self._resolve(args, constants)
         except PortableError as error:
             raise without_frames(error) from error.__cause__
         launch = bound.executable.prepare(plan.groups, bound.packing.pack_views(views, leaves))
-        return _keeping(launch, args)
+        return _keeping(in_order_of_tensors(launch, plan.device, leaves), (args, shared))
 
     def repeatable(
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool | None = None
@@ -249,7 +251,7 @@ class Launcher:
         Where that is left out, later arguments overlap as these do.
         """
         self._renew()
-        plan, _, bound, _ = self._resolve(args, constants)
+        plan, _, bound, *_ = self._resolve(args, constants)
         return Repeatable(plan.groups, bound if disjoint is None else plan.bound(disjoint))
 
     def repeatable_on(
@@ -263,7 +265,7 @@ class Launcher:
 
     def _relaunch(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Relaunch | None:
         """What makes launches of arguments like these again; None where only a call can."""
-        plan, views, bound, _ = self._resolve(args, constants)
+        plan, views, bound, *_ = self._resolve(args, constants)
         return relaunch_for(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
@@ -272,7 +274,7 @@ class Launcher:
         NumPy's arrays are taken where kernels see them in place.
         """
         self._renew()
-        plan, views, bound, leaves = self._resolve(args, constants)
+        plan, views, bound, leaves, _ = self._resolve(args, constants)
         return Lowered(
             bound.program, bound.executable, plan.groups, bound.packing.pack_views(views, leaves)
         )
@@ -310,12 +312,14 @@ class Launcher:
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
-    ) -> tuple[Plan, list[ArrayView | None], BoundProgram, tuple[Any, ...]]:
+    ) -> tuple[Plan, list[ArrayView | None], BoundProgram, tuple[Any, ...], list[Any]]:
         """The plan of a launch, and its arguments with tuples and structs taken apart.
 
-        `leaves` are these arguments, given where `args` has tuples or structs.
+        `leaves` are these arguments, given where `args` has tuples or structs. Last come the
+        device's arrays in memory of other libraries, to be held until the launch is enqueued.
         """
         device: Device | None = None
+        shared: list[Any] = []
         views: list[ArrayView | None] = []
         keys: list[Any] = [None, structure_of(args)] if leaves else [None]
         for x in leaves or args:
@@ -339,6 +343,7 @@ class Launcher:
                 device_of(*[y for y in leaves or args if is_array(y)])
             if not device.owns(x):
                 x = on_device(device, x)
+                shared.append(x)
             view = device.view(x)
             views.append(view)
             layout = view[8]
@@ -360,7 +365,7 @@ class Launcher:
             plan = self._find(key, device, args, views, constants)
         disjoint = not plan.pairs or disjoint_by(plan.pairs, views)
         bound = plan.variants.get(disjoint) or plan.bound(disjoint)
-        return plan, views, bound, leaves or args
+        return plan, views, bound, leaves or args, shared
 
     def _device_of(self, kind: type, x: Any) -> Device:
         """The device of an array; the one of the latest launch, if it owns it, is found fastest.
@@ -488,8 +493,113 @@ def _ndim(ndrange: Three | Groups) -> int:
     return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
 
 
-def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
+def _keeping(launch: Callable[[], None], arguments: object) -> Callable[[], None]:
     """The launch, holding on to its arrays."""
     kept = partial(launch)
-    kept.__dict__["arguments"] = args
+    kept.__dict__["arguments"] = arguments
     return kept
+
+
+# The interface of kernels: compiled here, or read from a package, and launched over an ndrange.
+#
+# A kernel may be a method of a struct, which is then its first argument: ``points.shift[n](2.0)``.
+
+
+_MAX_LAUNCHERS: Final = 4096
+
+
+class Launchable(Definition):
+    """``kernel[ndrange, workgroup](*arguments, **constants)`` launches it; safe under threads."""
+
+    def __init__(self, options: Options, parameters: Parameters) -> None:
+        super().__init__(options, parameters)
+        self._launchers: dict[Any, Launcher] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Raises: a kernel is launched over an ndrange."""
+        raise LaunchError(
+            f"{self.__name__} is a kernel: give its ndrange, and its workgroup if you like, as in "
+            f"{self.__name__}[n, 256](...)"
+        )
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Launchable | BoundKernel:
+        """As a method, whose first parameter is named ``self``: the kernel of that struct."""
+        is_method = self.parameters.positional[:1] == ("self",)
+        return self if owner is None or not is_method else BoundKernel(self, owner)
+
+    def __getitem__(self, key: Any) -> Launcher:
+        """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``.
+
+        Two entries are always the ndrange and the workgroup, so that ``[(n, m)]``, which Python
+        cannot tell from ``[n, m]``, is written ``[(n, m), None]``. Dimension 0, the fastest, comes
+        first.
+        """
+        try:
+            launcher = self._launchers.get(key)
+        except TypeError:
+            raise LaunchError(
+                f"the ndrange and workgroup are {key!r}, which is not hashable; write tuples"
+            ) from None
+        if launcher is None:
+            if len(self._launchers) >= _MAX_LAUNCHERS:
+                self._launchers.clear()
+            launcher = self._launchers[key] = self._launcher(key)
+        return launcher
+
+    def _launcher(self, key: Any) -> Launcher:
+        pair = key if isinstance(key, tuple) else (key, None)
+        if len(pair) != 2:
+            raise LaunchError(
+                f"{self.__name__}[{key!r}] is ambiguous: write {self.__name__}[n], or "
+                f"{self.__name__}[(n, m, k), (8, 8, 4)], or [(n, m, k), None] for the default "
+                "workgroup"
+            )
+        given, workgroup = pair
+        flat = not isinstance(given, tuple | list | Groups)
+        ndrange = given if isinstance(given, Groups) else sizes(given, "the ndrange")
+        local = None if workgroup is None else sizes(workgroup, "the workgroup")
+        if flat and local is not None and local[1:] != (1, 1):
+            raise LaunchError(
+                f"the ndrange is {given} and the workgroup {workgroup}, of more dimensions: write "
+                f"{self.__name__}[(n, m), {workgroup}]"
+            )
+        return Launcher(self, ndrange, local, flat=flat)
+
+
+class BoundKernel:
+    """A kernel and the struct that is its ``self``."""
+
+    def __init__(self, kernel: Launchable, owner: Any) -> None:
+        self._kernel = kernel
+        self._owner = owner
+
+    def __getitem__(self, key: Any) -> BoundLauncher:
+        """The kernel over an ndrange, as of a kernel that is no method."""
+        return BoundLauncher(self._kernel[key], self._owner)
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Raises: a kernel is launched over an ndrange."""
+        self._kernel(*args, **constants)
+
+    def __repr__(self) -> str:
+        return f"{self._kernel!r} of {self._owner!r}"
+
+
+class BoundLauncher:
+    """A launcher whose first argument is given."""
+
+    def __init__(self, launcher: Launcher, owner: Any) -> None:
+        self._launcher = launcher
+        self._owner = owner
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launches the kernel; see `Launcher`."""
+        self._launcher(self._owner, *args, **constants)
+
+    def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
+        """Binds the other arguments, too; see `Launcher.prepare`."""
+        return self._launcher.prepare(self._owner, *args, **constants)
+
+    def lower(self, *args: Any, **constants: Any) -> Lowered:
+        """What a launch would hand to the device; see `Launcher.lower`."""
+        return self._launcher.lower(self._owner, *args, **constants)
