@@ -27,33 +27,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector
 
-_BINARY: dict[str, e.BinaryOp] = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "bitwise_left_shift": "shl",
-    "bitwise_right_shift": "shr",
-    "minimum": "min",
-    "maximum": "max",
-}
-_METHODS = {"div": "truediv", "shl": "lshift", "shr": "rshift"}
-"""Python's names of the methods for operators where they differ from the IR's."""
-
+_OPERATORS = {x.word: x for x in arithmetic.OPERATORS if x.op not in ("pow", "matmul")}
+_COMPARISONS = {x.word: x for x in arithmetic.COMPARISONS}
 _LOGICAL: dict[str, e.BinaryOp] = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
-_COMPARE: dict[str, e.CompareOp] = {
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-}
 
 
 @handles(*FUNCTIONS)
@@ -61,13 +37,18 @@ def _function(builder: Builder, word: str, **numbers: Any) -> Any:
     return arithmetic.call(builder, word, *numbers.values())
 
 
-@handles(*_BINARY)
+@handles("minimum", "maximum")
+def _extreme(builder: Builder, word: str, x: Any, y: Any) -> Any:
+    return arithmetic.binary(builder, "min" if word == "minimum" else "max", x, y)
+
+
+@handles(*_OPERATORS)
 def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
-    op = _BINARY[word]
-    method = operator_of(_METHODS.get(op, op), x, y)
+    known = _OPERATORS[word]
+    method = operator_of(known.method, x, y)
     if method is not None:
         return builder.call(method[0], [method[1]])
-    return arithmetic.binary(builder, op, x, y)
+    return arithmetic.binary(builder, known.op, x, y)
 
 
 @handles(*_LOGICAL)
@@ -82,9 +63,9 @@ def _is_bool(x: Any) -> bool:
     return isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_)
 
 
-@handles(*_COMPARE)
+@handles(*_COMPARISONS)
 def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
-    return arithmetic.compare(builder, _COMPARE[word], x, y)
+    return arithmetic.compare(builder, _COMPARISONS[word].op, x, y)
 
 
 @handles("bitwise_invert", "logical_not")
