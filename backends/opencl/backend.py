@@ -151,7 +151,7 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
 
     def timer(self) -> Timer:
         """Times between markers in the queue."""
-        from portable_backends.opencl.queues import EventTimer
+        from portable_backends.opencl.executable import EventTimer
 
         return EventTimer(self._runtime)
 

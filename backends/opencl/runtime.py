@@ -29,9 +29,13 @@ from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
 from portable_backends.common.isolated_compiler import IsolatedCompiler
 from portable_backends.opencl.capabilities import is_cpu
-from portable_backends.opencl.executable import OpenCLExecutable
+from portable_backends.opencl.executable import (
+    DeviceClock,
+    OpenCLExecutable,
+    OpenCLMark,
+    OpenCLQueue,
+)
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
-from portable_backends.opencl.queues import DeviceClock, OpenCLMark, OpenCLQueue
 
 if TYPE_CHECKING:
     from portable.array.array import Array

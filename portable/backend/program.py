@@ -1,4 +1,4 @@
-"""What the kernel language generates and devices compile: programs and their arguments."""
+"""Programs that devices compile, the queues they run in, and collectives between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches a space of choices for the fastest one within a time budget."""
+"""What may be tuned, and the search for its fastest choice within a time budget."""
 
 from __future__ import annotations
 
