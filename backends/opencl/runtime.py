@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -48,21 +48,6 @@ if TYPE_CHECKING:
 # launched for long first, and loaded again from the disk cache when they are launched.
 
 
-class Releasable(Protocol):
-    """A program that can be given up.
-
-    Attributes
-    ----------
-    launched : bool
-        Whether it was launched since this was last set to False.
-    """
-
-    launched: bool
-
-    def release(self) -> None:
-        """Give up what the driver holds; the next launch loads it again."""
-
-
 class KeptPrograms:
     """The programs that are loaded, oldest first, with a second chance for those in use.
 
@@ -77,12 +62,12 @@ class KeptPrograms:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._loaded: deque[weakref.ref[Releasable]] = deque()
+        self._loaded: deque[weakref.ref[OpenCLExecutable]] = deque()
 
     def __len__(self) -> int:
         return len(self._loaded)
 
-    def add(self, program: Releasable) -> None:
+    def add(self, program: OpenCLExecutable) -> None:
         """Take up a program that was loaded just now, giving up others beyond the most."""
         self._loaded.append(weakref.ref(program))
         if len(self._loaded) > self.most:
@@ -90,7 +75,7 @@ class KeptPrograms:
         while len(self._loaded) > self.most:
             self._review(self._loaded.popleft())
 
-    def _review(self, reference: weakref.ref[Releasable]) -> None:
+    def _review(self, reference: weakref.ref[OpenCLExecutable]) -> None:
         oldest = reference()
         if oldest is not None and oldest.launched:
             oldest.launched = False

@@ -1,108 +1,122 @@
-"""Prints value trees, places, masks and conversions; `functions` has the functions."""
+"""Prints value trees, masks, conversions and functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.avx512 import has_compress
-from portable.lang.emit.llvm import functions
 from portable.lang.emit.llvm.builder import (
     Builder,
     Context,
     Held,
-    Printer,
     literal,
     of_lanes,
     splat,
     suffix,
     value_type,
 )
-from portable.lang.emit.llvm.builder import value_type as named
+from portable.lang.emit.llvm.places import Places
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-# Where a work-item stands: numbers of the launch, of its workgroup, and in loops over items.
+# Prints element-wise functions: those that processors have as instructions, or nearly so.
+#
+# The others are made of these before, by `portable.lang.passes.operators`.
+
+_INTRINSICS: Final = {
+    "abs": "fabs",
+    "ceil": "ceil",
+    "copysign": "copysign",
+    "floor": "floor",
+    "fma": "fma",
+    "rint": "rint",
+    "sqrt": "sqrt",
+    "trunc": "trunc",
+    "popcount": "ctpop",
+}
+
+_Printed = Callable[["Expressions", ValueType, list[str]], str]
 
 
-GROUPS = ("%group0", "%group1", "%group2")
-"""The workgroup's numbers, as 64 bits."""
+def call(printer: Expressions, x: e.Call) -> str:
+    """The value of a call."""
+    kind = x.arguments[0].type
+    values = [printer.value(argument) for argument in x.arguments]
+    if x.function in _INTRINSICS:
+        typed = value_type(kind)
+        name = f"{_INTRINSICS[x.function]}.{suffix(typed)}"
+        return printer.builder.intrinsic(name, typed, *(f"{typed} {value}" for value in values))
+    if x.function in _WORKED_OUT:
+        return _WORKED_OUT[x.function](printer, kind, values)
+    raise UnsupportedError(f"{x.function} of {kind} has no spelling in LLVM's text")
 
 
-class Places:
-    """The words for places of one kernel.
+def _clz(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    typed = value_type(kind)
+    name = f"ctlz.{suffix(typed)}"
+    return printer.builder.intrinsic(name, typed, f"{typed} {values[0]}", "i1 false")
 
-    Attributes
-    ----------
-    local : list of str
-        The work-item's own numbers, of the index type, while a loop over work-items is printed.
-    """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._builder = context.builder
-        self._index = context.kernel.index_type
-        self.local: list[str] = []
+def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    builder, scalar, lanes = printer.builder, scalar_of(kind), lanes_of(kind)
+    typed, wide = value_type(kind), of_lanes(f"i{2 * scalar.bits}", lanes)
+    extend = "sext" if scalar.kind == "i" else "zext"
+    a, b = (builder.op(f"{extend} {typed} {value} to {wide}") for value in values)
+    product = builder.op(f"mul {wide} {a}, {b}")
+    by = str(scalar.bits)
+    by = by if lanes == 1 else f"splat (i{2 * scalar.bits} {by})"
+    return builder.op(f"trunc {wide} {builder.op(f'lshr {wide} {product}, {by}')} to {typed}")
 
-    def value(self, x: e.WorkItem) -> str:
-        """The value of a word, in its type."""
-        return self._as(self._word(x), x.type)
 
-    def _as(self, value: str, kind: DType) -> str:
-        """A number of the index type as another; none of them is negative."""
-        own_type, wanted = value_type(self._index), value_type(kind)
-        if own_type == wanted or value.isdigit():
-            return value
-        word = "trunc" if kind.bits < self._index.bits else "zext nneg"
-        return self._builder.op(f"{word} {own_type} {value} to {wanted}")
+def _isnan(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    return printer.builder.op(f"fcmp uno {value_type(kind)} {values[0]}, zeroinitializer")
 
-    def _word(self, x: e.WorkItem) -> str:
-        match x.word:
-            case "global_id":
-                return self._global(x.dim)
-            case "local_id":
-                return self.local[x.dim]
-            case "group_id":
-                return self.group(x.dim)
-            case "num_groups":
-                return self._launch(x.dim)
-            case "global_size" if x.dim in self._context.kernel.ragged:
-                return self._context.range_end(x.dim)
-            case "global_size":
-                return self._launch(3 + x.dim)
-            case _:
-                raise AssertionError(f"{x.word} has not been lowered")
 
-    def group(self, dim: int) -> str:
-        """The workgroup's number along a dimension, of the index type."""
-        if self._index is int64:
-            return GROUPS[dim]
-        text = f"trunc nuw nsw i64 {GROUPS[dim]} to i32"
-        return self._builder.once(self._builder.workgroup, f"group {dim}", text)
+def _beside_infinity(test: str) -> _Printed:
+    def printed(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+        typed = value_type(kind)
+        size = printer.builder.intrinsic(f"fabs.{suffix(typed)}", typed, f"{typed} {values[0]}")
+        infinity = splat(literal(float("inf"), scalar_of(kind)), kind)
+        return printer.builder.op(f"fcmp {test} {typed} {size}, {infinity}")
 
-    def _launch(self, number: int) -> str:
-        value = self._context.launch(number)
-        if self._index is int64:
-            return value
-        return self._builder.argument(f"launch {number} in 32", f"trunc nuw nsw i64 {value} to i32")
+    return printed
 
-    def _global(self, dim: int) -> str:
-        """Of the workgroup's first work-item, and of this one."""
-        size = self._context.kernel.launched[dim]
-        if size == 1:
-            return self.group(dim)
-        kind = value_type(self._index)
-        text = f"mul nuw nsw {kind} {self.group(dim)}, {size}"
-        first = self._builder.once(self._builder.workgroup, f"first {dim}", text)
-        return self._builder.op(f"add nuw nsw {kind} {first}, {self.local[dim]}")
+
+def _signbit(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    bits = of_lanes(f"i{scalar_of(kind).bits}", lanes_of(kind))
+    bits_of = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
+    return printer.builder.op(f"icmp slt {bits} {bits_of}, zeroinitializer")
+
+
+def _rsqrt(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    builder, typed = printer.builder, value_type(kind)
+    root = builder.intrinsic(f"sqrt.{suffix(typed)}", typed, f"{typed} {values[0]}")
+    one = splat(literal(1.0, scalar_of(kind)), kind)
+    return builder.op(f"fdiv {typed} {one}, {root}")
+
+
+_WORKED_OUT: Final[dict[str, _Printed]] = {
+    "clz": _clz,
+    "isfinite": _beside_infinity("olt"),
+    "isinf": _beside_infinity("oeq"),
+    "isnan": _isnan,
+    "mulhi": _mulhi,
+    "rsqrt": _rsqrt,
+    "signbit": _signbit,
+}
+
+NATIVE: Final = frozenset(_INTRINSICS) | frozenset(_WORKED_OUT)
+"""The functions that it prints."""
 
 
 # Prints conversions between types of values and of memory.
 
 
-def cast(printer: Printer, x: e.Cast) -> str:
+def cast(printer: Expressions, x: e.Cast) -> str:
     """The value of a conversion, narrowed as by memory where that is asked for."""
     source, target, lanes = scalar_of(x.x.type), scalar_of(x.type), lanes_of(x.type)
     builder = printer.builder
@@ -128,7 +142,7 @@ def converted(builder: Builder, value: str, source: DType, target: DType, lanes:
         Of registers or of memory; not complex.
     lanes : int
     """
-    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    old, new = of_lanes(value_type(source), lanes), of_lanes(value_type(target), lanes)
     if old == new:
         return value
     if target.kind == "b":
@@ -169,7 +183,7 @@ def _number(value: int, source: DType, target: DType) -> str:
 
 def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
     """Truncated where the integer has it; elsewhere any number, but always the same one."""
-    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    old, new = of_lanes(value_type(source), lanes), of_lanes(value_type(target), lanes)
     word = "fptosi" if target.kind == "i" else "fptoui"
     result = builder.op(f"{word} {old} {value} to {new}")
     return builder.op(f"freeze {new} {result}")
@@ -229,7 +243,7 @@ class _Chosen:
         return of_lanes("i1", self.kind.lanes)
 
 
-def compressed(printer: Printer, x: e.Compress) -> str:
+def compressed(printer: Expressions, x: e.Compress) -> str:
     """The chosen lanes in front, as integers of their width."""
     kind = x.type
     assert isinstance(kind, Vector)
@@ -250,7 +264,7 @@ def compressed(printer: Printer, x: e.Compress) -> str:
     return builder.op(f"bitcast {value_type(bits)} {packed} to {typed}")
 
 
-def _front(printer: Printer, x: _Chosen) -> str:
+def _front(printer: Expressions, x: _Chosen) -> str:
     """By an instruction, or lane by lane."""
     most = printer.context.capabilities.compressed_bytes
     if has_compress(x.kind, most):
@@ -260,7 +274,7 @@ def _front(printer: Printer, x: _Chosen) -> str:
     return _in_turn(printer, x)
 
 
-def _in_turn(printer: Printer, x: _Chosen) -> str:
+def _in_turn(printer: Expressions, x: _Chosen) -> str:
     """Each lane is stored behind the chosen ones before it; one that is not chosen, as a zero."""
     builder, slot, count = printer.builder, _slot(printer, x), "0"
     builder.do(f"store {x.typed} zeroinitializer, ptr {slot}, align 64")
@@ -276,17 +290,17 @@ def _in_turn(printer: Printer, x: _Chosen) -> str:
     return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
 
-def _slot(printer: Printer, x: _Chosen) -> str:
+def _slot(printer: Expressions, x: _Chosen) -> str:
     text = f"alloca {x.typed}, align 64"
     return printer.builder.argument(f"compressed {x.typed}", text)
 
 
-def counted(printer: Printer, x: e.Count) -> str:
+def counted(printer: Expressions, x: e.Count) -> str:
     """For how many lanes a mask holds."""
     return _count(printer, printer.value(x.mask), lanes_of(x.mask.type))
 
 
-def _count(printer: Printer, mask: str, lanes: int) -> str:
+def _count(printer: Expressions, mask: str, lanes: int) -> str:
     count = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
     if lanes < 32:
         count = printer.builder.op(f"zext i{lanes} {count} to i32")
@@ -396,7 +410,7 @@ class Expressions:
             case e.Bitcast():
                 return self._bitcast(x)
             case e.Call():
-                return functions.call(self, x)
+                return call(self, x)
             case e.AssumeUniform():
                 return self.value(x.x)
             case _:

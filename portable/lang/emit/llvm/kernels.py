@@ -15,8 +15,8 @@ from portable.backend import Capabilities, Program
 from portable.dtypes import bool_
 from portable.lang.emit.kernels import turn_bytes
 from portable.lang.emit.llvm.builder import Builder, Context, value_type
-from portable.lang.emit.llvm.expressions import GROUPS
 from portable.lang.emit.llvm.memory import bytes_of, element_type
+from portable.lang.emit.llvm.places import GROUPS
 from portable.lang.emit.llvm.statements import NEXT_WORKGROUP, Statements
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
