@@ -19,7 +19,7 @@ from portable.backend import (
     Unavailable,
     bytes_of,
 )
-from portable.backend.program import Mark, Queue
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import DType
 from portable_backends.common.devices import ArrayDevice, RuntimeDevice
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from portable.backend import Argument, Executable, Program
-from portable.backend.program import Mark, Queue, Timer
+from portable.backend.queues import Mark, Queue, Timer
 from portable.dtypes import bool_
 from portable.errors import (
     InterruptedLaunchError,

@@ -34,7 +34,7 @@ from portable.backend import (
     bytes_of,
     profiles,
 )
-from portable.backend.program import MarkTimer
+from portable.backend.queues import MarkTimer
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Final, Literal, NamedTuple
 
 from portable.backend import Device
-from portable.backend.program import Mark
+from portable.backend.queues import Mark
 from portable.system.files import fork_safe_lock
 
 HOST: Final = "host"

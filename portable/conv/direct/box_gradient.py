@@ -17,7 +17,7 @@ from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
 _ENOUGH: Final = 4
