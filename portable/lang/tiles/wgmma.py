@@ -454,7 +454,8 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        specialise(code, pieces, self._group, self._multiplying, forgotten, settled)
+        over = _adds_apart(self.part)
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled, over)
         return code.block
 
     def _base(
