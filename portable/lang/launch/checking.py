@@ -79,7 +79,7 @@ class CheckedExecutable(Executable):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """As the program without checks describes arrays to TMA."""
         return self._executable.boxes(argument, shape, strides)
 
