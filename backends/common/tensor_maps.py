@@ -59,8 +59,8 @@ def describing(
     rank = len(box.dims)
     sizes = (ctypes.c_uint64 * rank)(*(shape[d] for d in box.dims))
     outer_strides = (ctypes.c_uint64 * (rank - 1))(*(strides[d] for d in box.dims[1:]))
-    extents = (ctypes.c_uint32 * rank)(*box.extents)
-    steps = (ctypes.c_uint32 * rank)(*[1] * rank)
+    spans = ((n - 1) * step + 1 for n, step in zip(box.extents, box.steps, strict=True))
+    extents, steps = (ctypes.c_uint32 * rank)(*spans), (ctypes.c_uint32 * rank)(*box.steps)
     kind, swizzle = _TYPES[argument.type.name], _SWIZZLES[box.swizzle]
 
     @lru_cache(maxsize=256)

@@ -165,7 +165,7 @@ def copies(device: cl.Device) -> bool:
         with quiet:
             kernel = cl.Program(context, _PROBE).build(["-w"]).probe
         described = describing_later(
-            Argument("box", 0, 0, uint32, Box((1, 0), (_COLUMNS, _ROWS), 0)),
+            Argument("box", 0, 0, uint32, Box((1, 0), (_COLUMNS, _ROWS), (1, 1), 0)),
             (_ROWS + 1, _COLUMNS),
             (4 * _COLUMNS, 4),
         )

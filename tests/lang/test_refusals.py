@@ -265,8 +265,8 @@ def k_negative(x):
 
 
 def k_step(x):
-    y = x[0:4:2]  # here x
-    y[0] = 1
+    y = x[0:4:2]
+    y[0] = 1  # here x
 
 
 def k_store_view(x):
@@ -420,7 +420,7 @@ NAMES = [
     (k_index_float, "an integer is needed", "kl.i32"),
     (k_too_many, "2 indices into a 1-d", ""),
     (k_negative, "negative", "do not wrap"),
-    (k_step, "no step", "one by one"),
+    (k_step, "with a step", "one by one"),
     (k_store_view, "cannot be stored", ""),
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
     (k_attribute, "no attribute itemsize", "shape"),

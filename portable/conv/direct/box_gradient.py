@@ -53,7 +53,7 @@ class BoxGradient:
         for at, first in enumerate(firsts):
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]
-            seen = forward.in_phases(forward.rearranged(images))
+            seen = forward.as_multiplied(forward.rearranged(images))
             self._sum(seen, self._rearranged(gradient), target)
         (down, across), each = shape.window.taps, shape.filters // shape.groups
         if forward.patches:  # whose one tap has all taps' channels

@@ -43,6 +43,9 @@ _WRITTEN: Final = 250
 _RUN: Final = 8
 """Neighbouring results of which a work-item copies what a tap sees."""
 
+FARTHEST: Final = 8
+"""The largest stride that copy engines take; of larger ones patches are written out."""
+
 _FEWEST_STEPS: Final = 8
 """Of a part of a sum, beside which it costs little to write the part and to add it."""
 
@@ -92,13 +95,10 @@ def boxes(
     blocks = blocks_of(shape, kind, bool(split))
     if shape.groups > 1 and not (units and _pays_in_blocks(shape, blocks)):
         return None
-    phased = _comes_apart(folded(shape))
     shallow = units and shape.groups == 1 and _shallow(shape)
-    patched = not phased and (shape.window.stride != (1, 1) or shallow)
-    patches = _rows_of_patches(shape) if patched else 0
+    patches = _rows_of_patches(shape) if shallow or max(shape.window.stride) > FARTHEST else 0
     unaligned = shape.channels // blocks * kind.itemsize % ALIGNMENT > 0
-    uneven = shape.groups > 1 and not _divides(shape)
-    rows = not channels_last or (units and (unaligned or uneven))
+    rows = not channels_last or (units and unaligned)
     if patches and (not units or kind is float32 or shape.groups > 1):
         return None
     if rows and not units and not _worth_copying(device, shape):
@@ -198,22 +198,6 @@ def products_of(shape: Geometry, blocks: int) -> int:
 def _pays_in_blocks(shape: Geometry, blocks: int) -> bool:
     useful = shape.channels // shape.groups * shape.filters
     return products_of(shape, blocks) <= _MOST_FOR_NOTHING * useful
-
-
-def _comes_apart(shape: Geometry) -> bool:
-    """Whether images come apart in phases of the stride, whose channels are whole steps.
-
-    Those of a block of groups need not be, and rows and columns of zeros follow theirs.
-    """
-    if shape.window.stride == (1, 1):
-        return False
-    return shape.groups > 1 or (shape.channels % _DEPTH == 0 and _divides(shape))
-
-
-def _divides(shape: Geometry) -> bool:
-    """Whether the stride divides the extents of images."""
-    extents = (shape.height, shape.width)
-    return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -326,21 +310,20 @@ class Boxes(Method):
         self._multiply(images, filters, room, epilogue)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
-    def in_phases(self, x: Any) -> Any:
-        """Images (N, H, W, C) as they are, or apart in phases of the stride or in blocks."""
-        plain = self.shape.window.stride == (1, 1)
-        if self.patches or (plain and self.blocks == 1):
+    def as_multiplied(self, x: Any) -> Any:
+        """Images (N, H, W, C) as they are, folded or with blocks apart."""
+        seen = self.seen
+        is_folded = seen.width < self.shape.width
+        if self.patches or not (is_folded or self.blocks > 1):
             return x
         if not in_c_order(self.device, x):
             room = self.device.empty(x.shape, self.kind)
             copy_into(x, room)
             x = room
-        if plain:
-            return self.in_blocks(x, self.seen.channels)
-        (images, height, width, depth), (down, across) = x.shape, self.seen.window.stride
-        row = across * (depth if self.shape.groups > 1 else self.seen.channels)
-        extents = images, height // down, down, width * depth // row, row
-        return self.device.namespace().reshape(x, extents)
+        if is_folded:
+            extents = *x.shape[:2], seen.width, seen.channels
+            return self.device.namespace().reshape(x, extents)
+        return self.in_blocks(x, seen.channels)
 
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
@@ -365,7 +348,7 @@ class Boxes(Method):
         return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
-        places, images = out.shape[:3], self.in_phases(x)
+        places, images = out.shape[:3], self.as_multiplied(x)
         bias, activation, residual = epilogue
         accumulator, target = self.kind.register, out
         if self.blocks > 1 and not in_c_order(self.device, out):
@@ -442,10 +425,7 @@ class Boxes(Method):
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
         given = state(), self.splits, self.blocks
-        choices = direct_choices(capabilities, kind, self.shape, *given)
-        if self.patches or self.shape.window.stride == (1, 1) or self.shape.groups > 1:
-            return choices
-        return tuple(c for c in choices if self.seen.channels % c["BK"] == 0)
+        return direct_choices(capabilities, kind, self.shape, *given)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
@@ -465,11 +445,8 @@ class Boxes(Method):
             (height, width), window = shape.result, self.window
             more = (window.taps[0] - 1) * window.dilation[0]
             return height + more, width, self.patch.count * shape.channels
-        if shape.groups == 1:
-            return shape.height, shape.width, shape.channels
-        sides = zip((shape.height, shape.width), shape.window.stride, strict=True)
-        height, width = (-(-n // step) * step for n, step in sides)
-        return height, width, self.row(shape.channels)
+        depth = shape.channels if shape.groups == 1 else self.row(shape.channels)
+        return shape.height, shape.width, depth
 
     def row(self, filters: int) -> int:
         """Elements of a row of channels, those of each block aligned."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.conv.direct.box_kernels import arrange_filters, seen_by
-from portable.conv.direct.boxes import Boxes, blocks_of, products_of
+from portable.conv.direct.boxes import FARTHEST, Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
@@ -74,7 +74,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     """
     if not pays(device.capabilities, shape, kind):
         return None
-    patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
+    patches = 0 if _keeps_pixels(shape) else shape.window.taps[0]
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
 
@@ -89,7 +89,7 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
         wide = min(shape.channels, shape.filters) // shape.groups > _FEWEST_OF_GROUPS
         return wide and shape.window.count > 1 and each >= _FEWEST_WITH_TAPS
     copied = shape.images * shape.height * shape.width * shape.channels
-    if not _goes_by_phases(shape):
+    if not _keeps_pixels(shape):
         copied = places * shape.depth
     products = float(places * shape.depth * shape.filters)
     uses = _FEWEST_OF_STRIDES if strided else _FEWEST_USES
@@ -98,18 +98,17 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
     if deep and products >= max(fewest, uses * copied):
         return True
-    gathered = strided and not _goes_by_phases(shape) and shape.channels > _FEW_CHANNELS
+    gathered = strided and shape.channels > _FEW_CHANNELS
     return gathered and shape.depth >= _LONG and leaves_units_idle(capabilities, shape)
 
 
-def _goes_by_phases(shape: Geometry) -> bool:
-    """Whether pixels are copied as they are, for windows of any taps."""
+def _keeps_pixels(shape: Geometry) -> bool:
+    """Whether pixels are copied as they are, for windows of any taps that share some."""
     window = shape.window
-    if window.stride == (1, 1) or shape.groups > 1:
-        return shape.channels >= PART
-    apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
-    extents = zip((shape.height, shape.width), window.stride, strict=True)
-    return not apart and shape.channels % PART == 0 and not any(n % s for n, s in extents)
+    sides = zip(window.taps, window.stride, strict=True)
+    shared = window.stride == (1, 1) or any(taps > step for taps, step in sides)
+    near = max(window.stride) <= FARTHEST
+    return near and shape.channels >= PART and (shared or shape.groups > 1)
 
 
 def doubled(depth: int) -> int:

@@ -245,7 +245,7 @@ class _Checks:
     def _moved(self, part: Region, loc: Location, before: list[s.Statement]) -> Region:
         """The region, or one at the beginning of its array where that is the only one inside."""
         starts: tuple[Any, ...] = part.starts
-        spans = [1 if extent is None else extent for extent in part.extents]
+        spans = [part.span(dim) for dim in range(len(part.extents))]
         condition = self._bounds(part.array, starts, spans)
         if condition is None:
             return part
