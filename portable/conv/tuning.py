@@ -30,6 +30,10 @@ _UNUSED: Final = {"T": 32, "RUN": 1, "SPLIT": False}
 _MOST_INEXACT: Final = 512
 """Channels up to which sums of matrix units are accurate enough."""
 
+_FEWEST_COLUMNS: Final = 16
+_MOST_ROWS: Final = 256
+"""Of tiles that work-items multiply without matrix units."""
+
 _RESULTS: Final = 128 * 128
 """Of a tile; of fewer for each unit, direct sums are cut into parts, whose errors are less."""
 
@@ -257,7 +261,20 @@ def direct_choices(
         words = [{**c, "BK": c["BK"] // 2, "SPLIT": "first"} for c in halves]
         direct = [c for c in words if c["SPECIALISED"]]
     more = _of_products(dtype, capabilities, split)
-    return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
+    return tuple(
+        x
+        for listed in (direct, more)
+        for x in _ranked([_narrowed(c, size[1]) for c in listed], size, dtype, capabilities)
+    )
+
+
+def _narrowed(choice: Parameters, filters: int) -> Parameters:
+    """A tile of about as many results, of fewer columns where there are not so many filters."""
+    columns = max(_FEWEST_COLUMNS, 1 << (filters - 1).bit_length())
+    if choice["UNITS"] or choice["WORKGROUP"] == 1 or columns >= choice["BN"]:
+        return choice
+    rows = min(_MOST_ROWS, choice["BM"] * choice["BN"] // columns)
+    return {**choice, "BM": rows, "BN": columns}
 
 
 @lru_cache(maxsize=1024)

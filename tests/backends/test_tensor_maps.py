@@ -12,7 +12,7 @@ from portable.dtypes import float16
 from portable.errors import LaunchError
 from portable_backends.common import tensor_maps
 
-ARGUMENT = Argument("box", 0, 0, float16, Box((1, 2, 0), (64, 32, 1), 8))
+ARGUMENT = Argument("box", 0, 0, float16, Box((1, 2, 0), (64, 32, 1), (1, 2, 1), 8))
 SHAPE, STRIDES = (3, 200, 100), (40_000, 2, 400)
 
 
@@ -42,7 +42,7 @@ def test_the_contiguous_dimension_comes_first(driver: _Driver) -> None:
     assert described(4096) == b"\1" * 128
     halves, swizzle, promoted = 6, 3, 3
     assert driver.told == [
-        [halves, 3, 4096, [200, 100, 3], [400, 40_000], [64, 32, 1], [1, 1, 1], 0, swizzle,
+        [halves, 3, 4096, [200, 100, 3], [400, 40_000], [64, 63, 1], [1, 2, 1], 0, swizzle,
          promoted, 0],
     ]  # fmt: skip
 

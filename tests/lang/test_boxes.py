@@ -58,7 +58,7 @@ class _Described(Executable):
 
 
 def test_a_box_is_described_for_each_handle() -> None:
-    box = Box((1, 0), (64, 32), 8)
+    box = Box((1, 0), (64, 32), (1, 1), 8)
     arguments = [Argument("pointer", 0, 0, float16), Argument("box", 0, 0, float16, box)]
     array = view((40, 24), (48, 2))
     packing = packing_of(arguments, (array_spec(array),), [array], _Described())

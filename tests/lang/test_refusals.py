@@ -266,7 +266,7 @@ def k_negative(x):
 
 def k_step(x):
     y = x[0:4:2]
-    y[0] = 1  # here x
+    y[0] = 1  # here y
 
 
 def k_store_view(x):
