@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache as kept_in_process
 from functools import lru_cache
 from typing import Any, Final
@@ -35,6 +36,8 @@ _SWIZZLES: Final = {0: 0, 2: 1, 4: 2, 8: 3}
 _NO_INTERLEAVE: Final = 0
 _PROMOTED_TO_256_BYTES: Final = 3
 _ZEROS_OUTSIDE: Final = 0
+_WITHOUT_CONTEXT: Final = (3, 201)
+"""Errors of a driver that was not told to begin, and where no context is current."""
 
 
 def describing(
@@ -68,10 +71,14 @@ def describing(
         half = BOXES_BYTES // 2
         room = ctypes.create_string_buffer(BOXES_BYTES + half)
         start = -ctypes.addressof(room) % half
-        refused = _encode()(
+        given = (
             ctypes.addressof(room) + start, kind, rank, address + offset, sizes, outer_strides,
             extents, steps, _NO_INTERLEAVE, swizzle, _PROMOTED_TO_256_BYTES, _ZEROS_OUTSIDE,
         )  # fmt: skip
+        refused = _encode()(*given)
+        if refused in _WITHOUT_CONTEXT:
+            with _context():
+                refused = _encode()(*given)
         if refused:
             raise LaunchError(
                 f"the driver refuses boxes of {box.extents} elements of an array of {shape} with "
@@ -83,11 +90,35 @@ def describing(
 
 
 @kept_in_process
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+@kept_in_process
+def _own_context() -> ctypes.c_void_p:
+    """The first device's, where CUDA is used for nothing else."""
+    driver, device, context = _driver(), ctypes.c_int(), ctypes.c_void_p()
+    driver.cuInit(0)
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    return context
+
+
+@contextmanager
+def _context() -> Iterator[None]:
+    """With a context of CUDA's, without which the driver makes no maps; OpenCL has others."""
+    driver = _driver()
+    driver.cuCtxPushCurrent_v2(_own_context())
+    try:
+        yield
+    finally:
+        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+@kept_in_process
 def _encode() -> Any:
     """The driver's function."""
-    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    driver.cuInit(0)  # which launches through OpenCL do not need
-    function = driver.cuTensorMapEncodeTiled
+    function = _driver().cuTensorMapEncodeTiled
     number, pointer = ctypes.c_int, ctypes.c_void_p
     function.argtypes = [
         pointer, number, ctypes.c_uint32, pointer, pointer, pointer, pointer, pointer,
