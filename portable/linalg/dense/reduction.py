@@ -269,18 +269,6 @@ class Sweep:
             report(panel)
         self._later()
 
-    def run_symmetric(self) -> None:
-        """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
-
-        Its order is a multiple of the bandwidth, that of the panels.
-        """
-        for k in range(0, self._extents[0] - self._bandwidth, self._shape.panel):
-            panel = _Panel(k + self._bandwidth, k, self._shape.panel, turned=False)
-            self.eliminate(panel)
-            beside = replace(panel, column=k + self._bandwidth - panel.width, turned=True)
-            self._apply_all(beside, self._extents[0] - panel.row)
-        self._later()
-
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
         rows = self._extents[panel.turned] - panel.row
