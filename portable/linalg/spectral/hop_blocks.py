@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
-from portable.dtypes import dtype
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
@@ -29,6 +29,9 @@ from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 _TILE: Final = (32, 8, 1)
 _ITEMS: Final = 64
+PAIR: Final = 2
+"""Groups that a workgroup applies to a strip, which goes through memory once for them."""
+
 _AT_ONCE: Final = 1 << 26
 """Bytes of blocks that are made at a time."""
 
@@ -69,33 +72,41 @@ def lead_back_hops(
     shape : DenseShape
         A layout for such panels.
     """
-    (n, columns), kind, can = size, dtype(x.dtype), device.capabilities
-    shape = replace(shape, panel=b, fan=2, climb=False)
-    elements = 6 * b * shape.strip + 8 * b * (b + shape.padding)
-    if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
-        shape = replace(shape, strip=2 * shape.strip)
+    (n, columns), kind = size, dtype(x.dtype)
+    shape = _layout(shape, b, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // b
+    last += (last + 1) % PAIR  # a group more has no hops
     while last >= 0:
         packs = _packs(last, n, b, kind.itemsize)
         last, count, _ = packs
         v, changes = _blocks(device, kept, packs, n, b)
-        sync = device.empty((1 + count * strips,), kl.i32)
+        workgroups = count // PAIR * strips
+        sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
-        apply_hops[groups(count * strips), shape.workgroup](
+        apply_hops[groups(workgroups), shape.workgroup](
             room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
         )
         last -= count
 
 
+def _layout(shape: DenseShape, b: int, kind: DType, can: Capabilities) -> DenseShape:
+    """Strips that are twice as wide, where two workgroups find room for that."""
+    shape = replace(shape, panel=b, fan=2, climb=False)
+    elements = 2 * (PAIR + 2) * b * shape.strip + 8 * b * (b + shape.padding)
+    if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
+        return replace(shape, strip=2 * shape.strip)
+    return shape
+
+
 def _packs(last: int, n: int, b: int, itemsize: int) -> tuple[int, int, int]:
     """The last group, how many go with it, and the hops of the first of these."""
-    count = 1
+    count = PAIR
     while count <= last:
-        hops = (n - 3 - (last - count) * b) // b + 1
-        if (count + 1) * hops * 2 * b * b * itemsize > _AT_ONCE:
+        hops = (n - 3 - (last - count - PAIR + 1) * b) // b + 1
+        if (count + PAIR) * hops * 2 * b * b * itemsize > _AT_ONCE:
             break
-        count += 1
+        count += PAIR
     return last, count, (n - 3 - (last - count + 1) * b) // b + 1
 
 
@@ -143,38 +154,54 @@ def apply_hops(
     SHAPE: DenseShape,
     B: int,
 ) -> None:
-    """Applies the blocks of groups from the last one on; a workgroup for each group and strip.
+    """Applies the blocks of groups from the last one on; a workgroup for each pair and strip.
 
     `packs` are the last group, how many, the hops that each has room for, and the strips;
-    `q.counts` tickets and the progress of workgroups. The lower half of a block's rows stays in
-    local memory for the next hop, and its reflectors come while the last one's are applied.
+    `q.counts` tickets and the progress of workgroups. Rows that a later hop changes too stay in
+    local memory, and a block's reflectors come while the last one's are applied: of each hop of
+    the later group, then of the earlier one, which begins ``B`` rows above.
     """
     last, _, most, strips = packs
     ticket = taken_pack(q.counts)
     pack, column = ticket // strips, ticket % strips * SHAPE.strip
-    row, room = (last - pack) * B, room_of(x.dtype, SHAPE)
-    hops = (n - 3 - row) // B + 1
-    ask(room, q, pack * most, 0, SHAPE)
-    kl.copy_async(room.rows[0], rows_of(x, row, column, SHAPE))
+    lowest, room = last - (pack + 1) * PAIR + 1, room_of(x.dtype, SHAPE)
+    hops, block = (n - 3 - lowest * B) // B + 1, pack * PAIR * most
+    ask(room, q, block, 0, SHAPE)
+    for i in kl.static_range(PAIR):
+        fetch(x, room, ((lowest + i) * B, column), i, SHAPE)
     for hop in range(hops):
         if kl.local_id(0) == 0:
             follow(q.counts, ticket + 1 - strips, hop + 1)
         kl.barrier()
-        corner, block = (row + hop * B, column), pack * most + hop
-        apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
-        kl.barrier()
+        row = (lowest + hop) * B
+        fetch(x, room, (row + PAIR * B, column), (hop + PAIR) % (PAIR + 1), SHAPE)
+        kl.copy_commit()
+        for turn in kl.static_range(PAIR):
+            slot, behind = (hop * PAIR + turn) % 2, PAIR - 1 - turn
+            if turn + 1 < PAIR:
+                ask(room, q, block + (turn + 1) * most + hop, 1 - slot, SHAPE)
+            elif hop + 1 < hops:
+                ask(room, q, block + hop + 1, 1 - slot, SHAPE)
+            else:
+                kl.copy_commit()
+            kl.copy_wait(1)
+            kl.barrier()
+            if hop + behind < hops:
+                apply_block(x, (row + behind * B, column), (hop, hops), (slot, behind), room, SHAPE)
+            kl.barrier()
         if kl.local_id(0) == 0:
             publish(q.counts, ticket, kl.where(hop + 1 == hops, FINISHED, hop + 1))
 
 
 class Room(NamedTuple):
-    """What a workgroup has in local memory, of two hops in turn.
+    """What a workgroup has in local memory.
 
     Attributes
     ----------
-    rows : array, shape (2, B, strip)
-        The halves of the rows of a block.
+    rows : array, shape (PAIR + 1, B, strip)
+        The rows of blocks, so many in turn.
     v, changes : array, shape (2, 2, B, B + padding)
+        Of two blocks in turn.
     product : array, shape (B, strip)
     """
 
@@ -189,13 +216,22 @@ def room_of(kind: Any, SHAPE: DenseShape) -> Any:
     """The room, with nothing in it."""
     B = SHAPE.panel
     v, changes = (kl.local((2, 2, B, B + SHAPE.padding), kind) for _ in range(2))
-    return Room(kl.local((2, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind))
+    return Room(kl.local((PAIR + 1, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind))
 
 
 @function
 def rows_of(x: kl.Array, row: kl.Scalar, column: kl.Scalar, SHAPE: DenseShape) -> Any:
     """Rows of a strip."""
     return x[row : row + SHAPE.panel, column : column + SHAPE.strip]
+
+
+@function
+def fetch(
+    x: kl.Array, room: Any, corner: tuple[kl.Scalar, ...], slot: kl.Scalar, SHAPE: DenseShape
+) -> None:
+    """Starts to copy rows of a strip, if there are any."""
+    if corner[0] < x.shape[0]:
+        kl.copy_async(room.rows[slot], rows_of(x, *corner, SHAPE))
 
 
 @function
@@ -212,39 +248,40 @@ def ask(room: Any, q: Blocks, block: kl.Scalar, slot: kl.Scalar, SHAPE: DenseSha
 @function
 def apply_block(
     x: kl.Array,
-    q: Blocks,
-    place: tuple[Any, ...],
-    hop: tuple[kl.Scalar, ...],
+    corner: tuple[kl.Scalar, ...],
+    progress: tuple[kl.Scalar, ...],
+    which: tuple[Any, ...],
     room: Any,
     SHAPE: DenseShape,
 ) -> None:
-    """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip."""
-    B, kind, ((row, column), block), (number, hops) = SHAPE.panel, x.dtype, place, hop
-    slot, further = number % 2, row + B < x.shape[0]
-    if further:
-        kl.copy_async(room.rows[1 - slot], rows_of(x, row + B, column, SHAPE))
-    kl.copy_commit()
-    if number + 1 < hops:
-        ask(room, q, block + 1, 1 - slot, SHAPE)
-    else:
-        kl.copy_commit()
-    kl.copy_wait(1)
-    kl.barrier()
+    """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip.
+
+    `progress` are the hop and how many there are; `which` is the place of the block's reflectors,
+    and how many groups come after this one, whose rows those of the block are too.
+    """
+    B, kind, (row, column), (hop, hops), (slot, behind) = (
+        SHAPE.panel, x.dtype, corner, progress, which,
+    )  # fmt: skip
+    upper, lower = (hop + behind) % (PAIR + 1), (hop + behind + 1) % (PAIR + 1)
+    further = row + B < x.shape[0]
     total = kl.matrix((B, SHAPE.strip), kind)
     total.fill(0)
-    kl.mma(total, room.v[slot, 0, 0:B, 0:B].T, room.rows[slot])
+    kl.mma(total, room.v[slot, 0, 0:B, 0:B].T, room.rows[upper])
     if further:
-        kl.mma(total, room.v[slot, 1, 0:B, 0:B].T, room.rows[1 - slot])
+        kl.mma(total, room.v[slot, 1, 0:B, 0:B].T, room.rows[lower])
     for i, j, value in kl.elements(total):
         room.product[i, j] = value
     kl.barrier()
-    total.load(room.rows[slot])
+    total.load(room.rows[upper])
     kl.mma(total, room.changes[slot, 0, 0:B, 0:B], room.product)
-    total.store(rows_of(x, row, column, SHAPE))
+    if behind == 0:
+        total.store(rows_of(x, row, column, SHAPE))
+    else:
+        total.store(room.rows[upper])
     if further:
-        total.load(room.rows[1 - slot])
+        total.load(room.rows[lower])
         kl.mma(total, room.changes[slot, 1, 0:B, 0:B], room.product)
-        if number + 1 < hops:
-            total.store(room.rows[1 - slot])
-        else:
+        if behind == 0 and hop + 1 == hops:
             total.store(rows_of(x, row + B, column, SHAPE))
+        else:
+            total.store(room.rows[lower])
