@@ -216,7 +216,9 @@ def room_of(kind: Any, SHAPE: DenseShape) -> Any:
     """The room, with nothing in it."""
     B = SHAPE.panel
     v, changes = (kl.local((2, 2, B, B + SHAPE.padding), kind) for _ in range(2))
-    return Room(kl.local((PAIR + 1, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind))
+    return Room(
+        kl.local((PAIR + 1, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind)
+    )
 
 
 @function
