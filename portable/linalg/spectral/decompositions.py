@@ -16,8 +16,9 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.matrices import copied
 from portable.linalg.factorisations.products import multiplied
-from portable.linalg.factorisations.qr import qr
+from portable.linalg.factorisations.qr import is_tall, qr
 from portable.linalg.spectral.banded import banded_choices, eigen_by_band, svd_by_band
+from portable.linalg.spectral.reduction_kernels import take_squares
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
@@ -25,6 +26,7 @@ from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)
+_TILE: Final = (32, 8, 1)
 
 _FEW: Final = 48
 """Columns up to which rotations take less time than stages."""
@@ -47,6 +49,10 @@ _TALL: Final = 8
 
 _LONG: Final = 2
 """How many times as long as wide a matrix has to be for its triangle to be decomposed instead."""
+
+_CLEAR: Final = 2.0**-26
+"""Of the largest, the least square of a singular value that a Gram matrix in double precision gives
+as well as single precision asks for; vectors divided by its root are orthogonal to that, too."""
 
 _AT_ONCE: Final = 1 << 28
 """Bytes of matrices that are decomposed at the same time."""
@@ -340,6 +346,13 @@ class Asked(NamedTuple):
         return narrow and longest > _LONG * shortest
 
     @property
+    def tall(self) -> bool:
+        """Whether matrices are of single precision, and so tall that Gram matrices are little."""
+        shortest, longest = sorted(int(x) for x in self.a.shape[1:])
+        kind = dtype(self.results[1].dtype)
+        return self.long and kind is kl.f32 and is_tall((longest, shortest), kind, self.device)
+
+    @property
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
         kind, can = dtype(self.a.dtype).register, self.device.capabilities
@@ -384,6 +397,29 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
     return flags
 
 
+def _by_gram_matrix(asked: Asked) -> Iterator[tuple[Any, ...]]:
+    """Those of matrices of single precision that are tall, or turned so, and well-conditioned.
+
+    By eigenvectors of their Gram matrices, all in double precision; nothing of others.
+    """
+    device, a, (values, left, right), _ = asked
+    wide, (count, k) = a.shape[1] < a.shape[2], (int(x) for x in values.shape)
+    rows = int(max(a.shape[1:]))
+    given = copied(device, a, device.empty((count, rows, k), kl.f64), turned=wide)
+    gram, vectors, factor = (device.empty((count, k, k), kl.f64) for _ in range(3))
+    squares = device.empty((count, k), kl.f64)
+    multiplied(device, gram, given, given, adjoint=True)
+    flags = _hermitian(device, gram, (squares, vectors), _small(count, k, k, device.capabilities))
+    shorts, longs = (left, right) if wide else (right, left)
+    take_squares[(k, k, count), _TILE](squares, vectors, values, factor, shorts, COLUMNS=wide)
+    product = device.empty((count, rows, k), kl.f64)
+    multiplied(device, product, given, factor)
+    copied(device, product, longs, turned=wide)
+    found = device.to_numpy(squares)
+    if np.all(found[:, 0] > _CLEAR * found[:, -1]):
+        yield flags
+
+
 def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
     return EIGENVECTORS.first(Asked(device, a, results, small))
 
@@ -393,6 +429,7 @@ _STAGES: Final = "load_scaled spread collect solve_secular store_values"
 SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",
     Way("by rotations", "svd_by_rotations", _rotated(svd_rotated), lambda x: x.small),
+    Way("of a Gram matrix", "take_squares", _by_gram_matrix, lambda x: x.tall),
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
     Way(
         "by a band",
