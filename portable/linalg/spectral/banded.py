@@ -252,12 +252,12 @@ def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, A
 
 
 @kernel
-def put_ones(work: kl.Array, row: kl.Scalar, column: kl.Scalar | None) -> None:
-    """Identities from a row on, and from a column on unless that is None."""
+def put_ones(work: kl.Array, row: kl.Scalar, column: kl.Scalar) -> None:
+    """Identities from a row on, and from a column on."""
     i = kl.global_id(0)
     if row + i < work.shape[1] and i < work.shape[2]:
         work[0, row + i, i] = 1
-    if column is not None and i < work.shape[1] and column + i < work.shape[2]:
+    if i < work.shape[1] and column + i < work.shape[2]:
         work[0, i, column + i] = 1
 
 

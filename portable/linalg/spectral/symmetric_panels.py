@@ -70,7 +70,7 @@ class SymmetricPanels:
         )
         extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
         lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
-        return SymmetricPanels(device, whole, triangle, width, wanted, lines)  # type: ignore[arg-type]
+        return SymmetricPanels(device, whole, triangle, width, wanted, lines)
 
     def run(self) -> None:
         """Reduces the matrix."""
