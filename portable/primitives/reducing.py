@@ -240,8 +240,8 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
     if neutral is None:
         if op not in _NEUTRAL or x.kind is not None:
             raise DTypeError(
-                "which total changes none that it is combined with? Say neutral=0 of a sum, or a "
-                "struct of numbers where totals are structs"
+                "neutral= is missing, the total of no elements: 0 of a sum, or a struct of numbers "
+                "where totals are structs"
             )
         if each is None:
             return _of_numbers(op, first if kind is None else dtype(kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import portable as pt
 from portable import lang as kl
 from portable.backend import Device
 from portable.lang.ir.elementwise import FUNCTIONS
+from portable.lang.namesakes import namesakes
+from portable.lang.words.word import word_of
 from tests.support.launch import run
 
 Array = np.ndarray[Any, Any]
@@ -218,3 +221,27 @@ def test_bits_are_counted_in_the_type_of_the_number(device: Device, dtype: str) 
     least = np.array([3, 0, 30, 9], dtype)
     *_, found = run(device, bits_or_more[4, 4], x, least, np.zeros(4, dtype))
     np.testing.assert_array_equal(found, [3, 1, 31, 9])
+
+
+def of_the_language(x, y):
+    i = kl.global_id(0)
+    y[i] = kl.where(x[i] > 0, kl.sqrt(x[i]), kl.atan2(x[i], 2.0))
+    y[i] += kl.maximum(kl.sin(x[i]), 0.5)
+
+
+def of_python_and_numpy(x, y):
+    i = kl.global_id(0)
+    y[i] = np.where(x[i] > 0, math.sqrt(x[i]), np.arctan2(x[i], 2.0))
+    y[i] += np.maximum(np.sin(x[i]), 0.5)
+
+
+def test_functions_of_math_and_numpy_are_the_words_that_mean_the_same() -> None:
+    x = np.ones(4, np.float32)
+    kernels = pt.kernel(of_the_language), pt.kernel(of_python_and_numpy)
+    ours, theirs = (kl.source(k, x, x, device="cpu:native").splitlines() for k in kernels)
+    renamed = [line.replace("of_python_and_numpy", "of_the_language") for line in theirs]
+    assert ours[1:] == renamed[1:]  # the first line names the kernel's place
+    assert len(set(namesakes().values())) > 50
+    for function, word in namesakes().items():
+        assert word_of(word) is not None
+        assert function not in (math.remainder, math.floor, math.ceil, math.trunc)

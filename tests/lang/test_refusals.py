@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import portable as pt
@@ -264,6 +264,15 @@ def k_negative(x):
     x[-1] = 1  # here x
 
 
+def k_from_the_end(x):
+    i = kl.global_id(0)
+    x[i] = x[-1 - i]  # here
+
+
+def k_inverted(x):
+    x[~kl.global_id(0)] = 1  # here
+
+
 def k_step(x):
     y = x[0:4:2]  # here x
     y[0] = 1
@@ -291,7 +300,7 @@ def k_python_function(x):
 
 
 def k_math(x):
-    x[0] = np.exp(x[0])  # here np
+    x[0] = math.floor(x[0])  # here math
 
 
 def k_word_arguments(x):
@@ -420,13 +429,15 @@ NAMES = [
     (k_index_float, "an integer is needed", "kl.i32"),
     (k_too_many, "2 indices into a 1-d", ""),
     (k_negative, "negative", "do not wrap"),
+    (k_from_the_end, "whatever runs, is negative", "by x.shape[0] - 1"),
+    (k_inverted, "whatever runs, is negative", "do not wrap"),
     (k_step, "no step", "one by one"),
     (k_store_view, "cannot be stored", ""),
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
     (k_attribute, "no attribute itemsize", "shape"),
     (k_method, "no attribute sum", "shape"),
     (k_python_function, "float cannot be called", "kl.f32"),
-    (k_math, "exp cannot be called", "kl.exp"),
+    (k_math, "floor cannot be called", "kl.floor"),
     (k_word_arguments, "too many positional", ""),
     (k_dimension, "dimension 0, 1 or 2", ""),
     (k_range_float, "range takes integers", ""),

@@ -282,6 +282,20 @@ def test_lanes_of_two_vectors(device: Device, lanes: int, kind: str) -> None:
 
 
 @pt.kernel
+def dots(x, y, out, *, LANES):
+    i = kl.global_id(0)
+    u, v = kl.vload(x, i * LANES, lanes=LANES), kl.vload(y, i * LANES, lanes=LANES)
+    out[i] = kl.dot(u, v) + kl.dot(x[i], 2)
+
+
+@pytest.mark.parametrize(("kind", "lanes"), [("float32", 3), ("float64", 16), ("int32", 8)])
+def test_the_dot_product_of_two_vectors(device: Device, kind: str, lanes: int) -> None:
+    x, y = np.arange(5 * lanes).astype(kind) % 7, np.arange(5 * lanes).astype(kind) % 5 - 2
+    found = run(device, dots[5, 1], x, y, np.zeros(5, kind), LANES=lanes)[2]
+    np.testing.assert_array_equal(found, (x * y).reshape(5, lanes).sum(1) + 2 * x[:5])
+
+
+@pt.kernel
 def chosen_first(x, equal, out, counts, *, LANES):
     i = kl.global_id(0) * LANES
     v = kl.vload(x, i, lanes=LANES)

@@ -226,7 +226,7 @@ def test_a_function_before(device: Device) -> None:
 
 def test_what_is_told_of_bad_arguments(device: Device) -> None:
     x = on(device, values(4))
-    with pytest.raises(DTypeError, match="Say neutral=0"):
+    with pytest.raises(DTypeError, match="neutral= is missing"):
         primitives.reduce(x, branching)
     with pytest.raises(ShapeError, match=r"x\.factor has \(4,\), x\.addend \(5,\)"):
         primitives.scan(Step(x, on(device, values(5))), after, neutral=Step(1.0, 0.0))

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from portable import lang as kl
 from portable.dtypes import DType, float64
 from portable.lang.function import function
-from portable.primitives.base.operands import WORDS_OF_UFUNCS
+from portable.lang.namesakes import OTHERWISE_CALLED
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps import elementwise
 from portable.primitives.maps.work import Expression, Operation
@@ -214,5 +214,5 @@ OPERATIONS: Final[dict[str, Operation]] = {
     )
 }
 
-OF_UFUNCS: Final = WORDS_OF_UFUNCS | {"rint": "round"}
+OF_UFUNCS: Final = OTHERWISE_CALLED | {"rint": "round"}
 """What operations are called of NumPy's element-wise functions that have other names."""

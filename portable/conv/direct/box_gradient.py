@@ -17,9 +17,8 @@ from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
-from portable.tune.fallback import first_accepted
-from portable.tune.space import Parameters
-from portable.tune.table import state
+from portable.tune.search import Parameters
+from portable.tune.table import first_accepted, state
 
 _ENOUGH: Final = 4
 """Workgroups for each compute unit above which sums are not cut further."""

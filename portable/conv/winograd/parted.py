@@ -13,9 +13,8 @@ from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
-from portable.tune.fallback import first_accepted
-from portable.tune.space import Parameters
-from portable.tune.table import state
+from portable.tune.search import Parameters
+from portable.tune.table import first_accepted, state
 
 _ITEMS: Final = 256
 """Of a workgroup, for eight channels each: a sector of memory, of tiles that lie side by side."""

@@ -41,6 +41,7 @@ from portable.lang.function import Function, helper
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment
+from portable.lang.namesakes import namesake
 from portable.lang.words.word import Word, word_of
 
 _BINARY: Final[dict[type[ast.operator], e.BinaryOp]] = {
@@ -432,6 +433,9 @@ class CallTranslator(ExpressionTranslator):
                 return constant(self.builder, result)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 self.builder.fail(f"{name}: {error}")
+        word = namesake(function)
+        if word is not None:
+            return self.call(word, args, kwargs)
         what = name if callable(function) else describe(function)
         self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
 

@@ -44,14 +44,16 @@ def _shifted(builder: Builder, start: e.Expression, index: e.Expression) -> e.Ex
 
 def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expression:
     extent = view.extents[position]
-    if isinstance(item, int) and not isinstance(item, bool):
-        if item < 0:
-            builder.fail(
-                f"the constant index {item} is negative", "negative indices do not wrap here"
-            )
-        if isinstance(extent, int) and item >= extent:
-            builder.fail(f"index {item} is out of range for extent {extent} of {describe(view)}")
-    return as_index(builder, item)
+    index = as_index(builder, item)
+    if builder.bounds(index).high < 0:
+        constant = isinstance(item, int)
+        what = f"the constant index {item}" if constant else "this index, whatever runs,"
+        length = extent if isinstance(extent, int) else f"x.shape[{position}]"
+        hint = f"indices do not wrap: count from the end by {length} - 1"
+        builder.fail(f"{what} is negative", hint)
+    if isinstance(item, int) and isinstance(extent, int) and item >= extent:
+        builder.fail(f"index {item} is out of range for extent {extent} of {describe(view)}")
+    return index
 
 
 def subscript(builder: Builder, view: View, index: Any) -> View:

@@ -96,6 +96,9 @@ def _exact(x: e.Expression, leaf: Leaf, kind: DType) -> Interval | None:
         case e.Unary(op="neg"):
             inner = _wrapped(x.x, leaf, kind)
             return Interval(-inner.high, -inner.low)
+        case e.Unary(op="invert") if kind.kind == "i":
+            inner = _wrapped(x.x, leaf, kind)
+            return Interval(-1 - inner.high, -1 - inner.low)
         case e.Select():
             a, b = _wrapped(x.x, leaf, kind), _wrapped(x.y, leaf, kind)
             return Interval(min(a.low, b.low), max(a.high, b.high))

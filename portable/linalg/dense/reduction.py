@@ -23,7 +23,7 @@ from portable.linalg.dense.reflector_kernels import apply_reflectors
 from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors, level_sizes
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
 from portable.namespace import device_of_arrays
-from portable.tune.fallback import first_accepted
+from portable.tune.table import first_accepted
 from portable.typing import ArrayT
 
 Progress = Callable[[float], None]

@@ -14,6 +14,7 @@ from portable import dtypes
 from portable import lang as kl
 from portable.dtypes import DType, complex64, complex128, float16, float32, float64, int64, uint64
 from portable.errors import BadIndexError, DTypeError, ShapeError
+from portable.lang.namesakes import namesake
 
 if TYPE_CHECKING:
     from portable.backend import Device
@@ -231,42 +232,24 @@ def highest(kind: DType) -> float:
     return inf if kind.is_float else int(np.iinfo(kind.numpy).max)
 
 
-# NumPy's ufuncs as operations: each stands for the function of kernels that does the same.
-
-WORDS_OF_UFUNCS: Final = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "power": "pow",
-    "right_shift": "bitwise_right_shift",
-}
-"""Of ufuncs that kernels call otherwise, and as the Array API does."""
-
-
 def operation(x: Any) -> Any:
-    """The function of kernels that a NumPy ufunc stands for; anything else as it is.
+    """The function of kernels that one of NumPy's or Python's stands for; others as they are.
 
     Raises
     ------
+    TypeError
+        For what is no function.
     DTypeError
         For ufuncs that kernels have not.
     """
-    if not isinstance(x, np.ufunc):
-        return x
-    word = getattr(kl, WORDS_OF_UFUNCS.get(x.__name__, x.__name__), None)
-    if word is None:
+    word = {max: kl.maximum, min: kl.minimum}.get(x) or namesake(x) if callable(x) else None
+    if isinstance(x, np.ufunc) and word is None:
         raise DTypeError(
             f"kernels have no numpy.{x.__name__}; give a function of your own that they can call"
         )
-    return word
+    if x is not None and not callable(x):
+        raise TypeError(f"{x!r} is no function; give one that kernels can call, such as kl.add")
+    return word or x
 
 
 # Type promotion, by the Array API's table and, between kinds, by NumPy's.

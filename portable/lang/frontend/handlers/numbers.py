@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from portable.dtypes import DType, bool_, int64, uint64
@@ -144,6 +145,17 @@ def _logaddexp(builder: Builder, x: Any, y: Any) -> Any:
     same = arithmetic.compare(builder, "eq", a, b)
     shift = arithmetic.select(builder, same, 0.6931471805599453, tail)
     return arithmetic.binary(builder, "add", high, shift)
+
+
+@handles("dot")
+def _dot(builder: Builder, x: Any, y: Any) -> Any:
+    products = arithmetic.binary(builder, "mul", x, y)
+    if not isinstance(products, Value) or products.lanes == 1:
+        return products
+    each = builder.let("products", products.expr)
+    lanes = [e.Lane(each, k) for k in range(products.lanes)]
+    first, *others = (Value(lane, products.weak, products.slots) for lane in lanes)
+    return reduce(lambda x, y: arithmetic.binary(builder, "add", x, y), others, first)
 
 
 @handles("clip")
