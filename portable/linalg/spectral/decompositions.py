@@ -18,6 +18,7 @@ from portable.linalg.factorisations.matrices import copied
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.factorisations.qr import is_tall, qr
 from portable.linalg.spectral.banded import banded_choices, eigen_by_band, svd_by_band
+from portable.linalg.spectral.one_sided import svd_of_one_side
 from portable.linalg.spectral.reduction_kernels import take_squares
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
@@ -43,6 +44,9 @@ Where they are alone, what is led back by narrow blocks takes longer than all of
 _BANDED_VECTORS: Final = 3500
 _BANDED_EIGENVECTORS: Final = 6000
 """The same with vectors, singular and of symmetric matrices."""
+
+_SEVERAL: Final = 4096
+"""Columns of all matrices from which on rotations of one side take less time than launches."""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
@@ -346,6 +350,19 @@ class Asked(NamedTuple):
         return narrow and longest > _LONG * shortest
 
     @property
+    def several(self) -> bool:
+        """Whether matrices are small, of doubles and several, with as many vectors as values.
+
+        Single ones, and work-items that are alone, would wait longer for launches. Of random
+        matrices some are too ill-conditioned for single precision.
+        """
+        values, left, right = self.results
+        narrow = int(left.shape[2]) == int(right.shape[1])
+        is_double, can = dtype(left.dtype) is kl.f64, self.device.capabilities
+        most = self.small and narrow and is_double and not can.single_work_items
+        return most and int(values.shape[0]) * int(values.shape[1]) >= _SEVERAL
+
+    @property
     def tall(self) -> bool:
         """Whether matrices are of single precision, and so tall that Gram matrices are little."""
         shortest, longest = sorted(int(x) for x in self.a.shape[1:])
@@ -420,6 +437,13 @@ def _by_gram_matrix(asked: Asked) -> Iterator[tuple[Any, ...]]:
         yield flags
 
 
+def _by_one_side(asked: Asked) -> Iterator[tuple[Any, ...]]:
+    """Those of well-conditioned matrices; nothing of others."""
+    status = svd_of_one_side(asked.device, asked.a, *asked.results)
+    if status is not None:
+        yield (status,)
+
+
 def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
     return EIGENVECTORS.first(Asked(device, a, results, small))
 
@@ -428,6 +452,7 @@ _STAGES: Final = "load_scaled spread collect solve_secular store_values"
 
 SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",
+    Way("of one side", "orthogonal_factors", _by_one_side, lambda x: x.several),
     Way("by rotations", "svd_by_rotations", _rotated(svd_rotated), lambda x: x.small),
     Way("of a Gram matrix", "take_squares", _by_gram_matrix, lambda x: x.tall),
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
