@@ -179,6 +179,21 @@ def test_tall_matrices_go_by_gram_matrices(
             assert np.linalg.norm(wide.T @ wide - np.eye(9), 2) <= 4 * np.finfo(s.dtype).eps
 
 
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("least", [1e-2, 1e-9, 0.0])
+def test_batches_rotate_one_side(
+    device: Device, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Singular ones rotate both, and are no less accurate."""
+    monkeypatch.setattr("portable.linalg.spectral.decompositions._SEVERAL", 1)
+    a = random((3, 9, 7), "float64")
+    a[1] = np.linalg.qr(a[1])[0] * np.append(np.linspace(1, 2, 6), least)
+    for given in (a, np.swapaxes(a, 1, 2)):
+        u, s, vh = on(device, svd, given)
+        for i in range(3):
+            check_svd(given[i], u[i], s[i], vh[i])
+
+
 @pytest.mark.needs_processor
 def test_neighbours_that_are_merged_do_not_drift() -> None:
     """Values a few roundoffs apart, beside one that is large: many in a row become one."""
