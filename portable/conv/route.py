@@ -27,8 +27,7 @@ from portable.conv.settings import Algorithm, Precision
 from portable.conv.tuning import best_known, leaves_units_idle
 from portable.conv.vendor import Vendor
 from portable.conv.winograd.blocks import WinogradBlocks
-from portable.conv.winograd.parted import PartedWinograd
-from portable.conv.winograd.winograd import Winograd
+from portable.conv.winograd.winograd import PartedWinograd, Winograd
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError, UnsupportedError
 from portable.tune.search import Parameters

@@ -16,8 +16,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
-from portable.nn.loss_kernels import Batch, Sums
-from portable.nn.loss_passes import group_count, loss_pass
+from portable.nn.loss_passes import Batch, Sums, group_count, loss_pass
 from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import Step, Trained, rule_of

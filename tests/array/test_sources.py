@@ -13,6 +13,7 @@ from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.one_axis import Turns, join_row_pairs, recombine_rows, split_row_pairs
 from portable.array.functions.vector_product_kernels import rows_by_vector
 from portable.array.fusion.fused_reduction_kernel import Steps, fused
+from portable.array.sets import Beginnings, Groups
 from portable.backend import Capabilities, Program
 from portable.lang.arguments.arguments import (
     ArraySpec,
@@ -50,10 +51,8 @@ from portable.primitives.scans.lookback_kernels import (
     chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
-from portable.primitives.sorts.distinct import Beginnings, Groups
-from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.keys import Line, Order
 from portable.primitives.sorts.keys import Tile as SortTile
-from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import (
     Counting,

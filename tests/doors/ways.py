@@ -81,10 +81,6 @@ def _compiled(device: Device) -> bool:
     return not device.interprets
 
 
-def _halving(device: Device) -> bool:
-    return _compiled_alone(device) and device.capabilities.compressed_bytes > 0
-
-
 def _ordered(device: Device) -> bool:
     return device.capabilities.memory_orders == "acq_rel"
 
@@ -163,7 +159,7 @@ WAYS: Final[tuple[Way, ...]] = (
     # sorts
     _way("by rank", doors.SORT, "sort_by_rank", ((30,),)),
     _way("in parts", doors.SORT, "sort_parts", ((500,),), _alone),
-    _way("by buckets", doors.SORT, "draw_samples divide sort_parts", ((70000,),), _halving),
+    _way("by buckets", doors.SORT, "draw_samples divide sort_parts", ((70000,),), _compiled_alone),
     _way("by workgroup", doors.SORT, "sort_by_workgroup", ((500,),), _crowd),
     _way(
         "in sweeps", doors.SORT, "count_by_workgroup place_by_workgroup", ((20000,),), _crowd
@@ -308,7 +304,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "check": "tests/array/test_gathering.py",
     "pack pack_by_workgroup": "tests/array/test_indexing.py",
     "chained_strip_scan": "tests/array/test_scans.py",
-    "count_buckets place_in_buckets": "tests/array/test_sorting.py",
     "sizes_of": "tests/array/test_sets.py",
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",

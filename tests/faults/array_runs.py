@@ -39,14 +39,10 @@ from portable.primitives.sorts.bucket_kernels import (
     Divided,
     Halving,
     Sorting,
-    Splitters,
-    count_buckets,
     divide,
-    place_in_buckets,
     sort_parts,
 )
-from portable.primitives.sorts.keys import Order
-from portable.primitives.sorts.lines import Line
+from portable.primitives.sorts.keys import Line, Order
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.sparse.products import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
@@ -224,24 +220,6 @@ def sorting_in_a_tile() -> None:
 @run
 def sorting_tile_by_tile() -> None:
     sorted_by(Tile(1, 32), np.random.default_rng(1).integers(0, 200, 110).astype(np.uint8))
-
-
-@run
-def sorting_by_buckets() -> None:
-    """Work-items alone, each with a section of its own, and then with a bucket."""
-    a = np.random.default_rng(1).integers(0, 200, 70).astype(np.uint8)
-    order = Order("u", 8, False)
-    counts, buckets = empty(8, 3, kind=int32), empty(70, kind=uint8)
-    splitters = Splitters(order, 4)
-    count_buckets[3, 1](
-        a, np.sort(a[:8]), counts, buckets, SPLITTERS=splitters, SECTION=32, LANES=1
-    )
-    starts = (np.cumsum(counts.reshape(-1)).reshape(8, 3) - counts).astype(np.int32)
-    out, spare = empty(70, kind=uint8), empty(70, kind=uint8)
-    made, between = Line(out, None), Line(spare, None)
-    place_in_buckets[3, 1](a, buckets, starts, made, COUNT=8, SECTION=32)
-    sort_parts[4, 1](None, starts, None, made, between, 0, 0, SORTING=Sorting(order, 4, 2, 2))
-    np.testing.assert_array_equal(out, np.sort(a))
 
 
 @run

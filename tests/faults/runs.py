@@ -26,9 +26,8 @@ from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.factorisations import holding, qr
 from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
-from portable.linalg.singular_values.direct import Direct
 from portable.linalg.singular_values.direct_kernels import DirectShape
-from portable.linalg.singular_values.svdvals import directly
+from portable.linalg.singular_values.svdvals import Direct, directly
 from portable.nn import fused
 from tests.faults import array_runs, spectral_runs
 from tests.faults.running import RUNS, close, device, empty, random, run

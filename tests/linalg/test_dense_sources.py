@@ -11,7 +11,7 @@ from portable import dtypes
 from portable.backend import Capabilities, Program
 from portable.linalg.dense.kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense.panel_kernels import factor_panel
-from portable.linalg.dense.reflector_kernels import apply_reflectors
+from portable.linalg.dense.reduction import apply_reflectors
 from portable.linalg.dense.reflector_tree import Level, Panel, Reflectors
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.singular_values.bidiagonal import Search, bisect

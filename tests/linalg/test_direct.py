@@ -13,9 +13,8 @@ import portable
 from portable import dtypes
 from portable.backend import Device
 from portable.linalg import svdvals
-from portable.linalg.singular_values.direct import Direct, direct_layout
 from portable.linalg.singular_values.direct_kernels import DirectShape
-from portable.linalg.singular_values.svdvals import directly
+from portable.linalg.singular_values.svdvals import Direct, direct_layout, directly
 from portable.sim import checks
 from tests.linalg.matrices import TOLERANCE, matrices
 from tests.support.compilers import CUDA

@@ -15,12 +15,12 @@ from portable.lang.arguments.arguments import Specialisation
 from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.nn import MLP, Adam, layered_kernels, loss_kernels, mse
+from portable.nn import MLP, Adam, layered_kernels, loss_passes, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import forward_rows, train_epochs
 from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, forward_shape, training_shape
 from portable.nn.layout import layout_of
-from portable.nn.loss_kernels import Batch, Sums
+from portable.nn.loss_passes import Batch, Sums
 from portable.nn.optimizers import Trained, rule_of
 from portable.nn.sequential import perceptron
 from portable.nn.stages import linear
@@ -71,11 +71,11 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     own = layered_kernels
     yield program(own.take_rows, can, 64, x, order[0], 0, x, LANES=2)
     yield program(
-        loss_kernels.loss_and_slopes, can, 64, Batch(y, y, y, line, 500), line, line,
+        loss_passes.loss_and_slopes, can, 64, Batch(y, y, y, line, 500), line, line,
         TERM=mse.term, LEVELS=1,
     )  # fmt: skip
     classes, sums = Batch(x, order.T, x, line, 500), Sums(line, line)
-    yield program(loss_kernels.cross_entropy, can, 64, classes, 0.1, sums)
+    yield program(loss_passes.cross_entropy, can, 64, classes, 0.1, sums)
     yield program(linear.slopes_back, can, 64, x, x, state, 64, SLOPE=relu.slope)
     yield program(
         linear.channel_slopes_back, can, 64, images, images, state,

@@ -6,26 +6,21 @@ Sorting by digits in workgroups is `sweep_sorting`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from portable.dtypes import int64, uint8, uint16
+from portable.dtypes import int64
 from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.sorts.bucket_kernels import (
     Divided,
     Halving,
     Sorting,
-    Splitters,
-    count_buckets,
     divide,
     draw_samples,
-    place_in_buckets,
     sort_parts,
 )
-from portable.primitives.sorts.keys import Order, begins_of, in_words, order_of, place_for
-from portable.primitives.sorts.lines import Line
+from portable.primitives.sorts.keys import Line, Order, begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.primitives.tuning import pieces_for
@@ -46,19 +41,6 @@ _ROOM: Final = 4
 """Of how many average buckets the room for one is; longer ones are sorted after all others."""
 _CACHED: Final = 1 << 18
 """Bytes of a section that is divided by halves, of which a core's caches hold two."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Buckets:
-    """Where rows were divided: how many buckets are sorted, and as `sort_parts` takes them."""
-
-    count: int = 1
-    every: int = 1
-    starts: Any = None
-    divided: Divided | None = None
-
-
-_WHOLE: Final = _Buckets()
 
 
 def bucket_sorted(
@@ -82,36 +64,40 @@ def bucket_sorted(
     line = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
     if x.shape[-1] < _SHORTEST:
         _sort(recipe, x, line, how)
-    elif x.device.capabilities.compressed_bytes and _lanes(x) > 1:
-        _by_halves(recipe, x, line, how)
     else:
-        _by_tree(recipe, x, line, how)
+        _by_halves(recipe, x, line, how)
     return (out if values else None), line.places
 
 
-def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WHOLE) -> None:
-    """Sorts rows, or the buckets of those of `out`, a work-item each."""
+def _sort(
+    recipe: Recipe,
+    x: Any,
+    out: Line,
+    how: Order,
+    starts: Any = None,
+    divided: Divided | None = None,
+) -> None:
+    """Sorts rows, or the buckets of those of `out`, a work-item each; as of `sort_parts`."""
     rows, length = prod(out.elements.shape[:-1]), out.elements.shape[-1]
-    long = length // buckets.count >= _LONG
+    count = 1 if starts is None else starts.shape[-2]
+    long = length // count >= _LONG
     digit = pieces_for(out.elements.device.capabilities).digit if long else _SHORT_DIGIT
-    sorting = Sorting(how, digit, _lanes(out.elements if x is None else x), buckets.every)
-    given = in_words(x), buckets.starts, buckets.divided, out
-    if buckets.divided is None:
+    sorting = Sorting(how, digit, _lanes(out.elements if x is None else x))
+    given = in_words(x), starts, divided, out
+    if divided is None:
         spare = _in_one(_alike(recipe, out, length))
-        recipe.launch(sort_parts, rows * buckets.count, 1, *given, spare, 0, 0, SORTING=sorting)
+        recipe.launch(sort_parts, rows * count, 1, *given, spare, 0, 0, SORTING=sorting)
         return
-    items = min(rows * buckets.count, _ITEMS * out.elements.device.capabilities.compute_units)
-    length_of_part = min(length, _ROOM * -(-length // buckets.count))
+    items = min(rows * count, _ITEMS * out.elements.device.capabilities.compute_units)
+    length_of_part = min(length, _ROOM * -(-length // count))
     room = recipe.empty((items * length_of_part,), out.elements.dtype)
     places = None if out.places is None else recipe.empty(room.shape, place_for(length))
     own_room = Line(room, places)
     recipe.launch(sort_parts, items, 1, *given, own_room, 0, length_of_part, SORTING=sorting)
     # No array twice, which would be another program; room is not looked into where `own` is 0.
-    unread = buckets.divided._replace(line=_with_axes(own_room, out.elements.ndim))
-    rest = in_words(x), buckets.starts, unread, out, _in_one(buckets.divided.line)
-    recipe.launch(
-        sort_parts, rows * buckets.count, 1, *rest, length_of_part + 1, 0, SORTING=sorting
-    )
+    unread = divided._replace(line=_with_axes(own_room, out.elements.ndim))
+    rest = in_words(x), starts, unread, out, _in_one(divided.line)
+    recipe.launch(sort_parts, rows * count, 1, *rest, length_of_part + 1, 0, SORTING=sorting)
 
 
 def _in_one(line: Line) -> Line:
@@ -153,27 +139,8 @@ def _count_of(x: Any) -> int:
     return min(_MOST, max(_FEWEST, wanted))
 
 
-def _by_tree(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
-    """Finds each element's bucket, and one beside it for those that equal a splitter."""
-    splitters = Splitters(how, _count_of(x))
-    count, section = 2 * splitters.count, _section(x)
-    samples = _samples_of(recipe, x, splitters.count, how)
-    sections = -(-x.shape[-1] // section)
-    items = prod(x.shape[:-1]) * sections
-    buckets = recipe.empty(x.shape, uint8 if count <= 256 else uint16)
-    counts = recipe.empty((*x.shape[:-1], count, sections), place_for(x.shape[-1]))
-    given = in_words(x), samples, counts, buckets
-    recipe.launch(
-        count_buckets, items, 1, *given, SPLITTERS=splitters, SECTION=section, LANES=_lanes(x)
-    )
-    starts = begins_of(recipe, counts, counts.dtype)
-    arrays = in_words(x), buckets, starts, out
-    recipe.launch(place_in_buckets, items, 1, *arrays, COUNT=count, SECTION=section)
-    _sort(recipe, None, out, how, _Buckets(splitters.count, 2, starts))
-
-
 def _by_halves(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
-    """Divides sections by compressing vectors, and takes each bucket's elements from all."""
+    """Divides sections, by compressing vectors where it can, and takes each bucket from all."""
     lead, length = x.shape[:-1], x.shape[-1]
     capabilities = x.device.capabilities
     count, section = min(_MOST, 2 * _count_of(x)), min(_section(x), _CACHED // x.dtype.itemsize)
@@ -184,11 +151,13 @@ def _by_halves(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
     items = min(prod(lead) * sections, _ITEMS * capabilities.compute_units)
     room = recipe.empty((items, section), x.dtype)
     aside = None if out.places is None else recipe.empty(room.shape, place_for(length))
-    lanes = capabilities.compressed_bytes // max(x.dtype.itemsize, 4)
+    lanes = 1
+    if _lanes(x) > 1:
+        lanes = max(1, capabilities.compressed_bytes // max(x.dtype.itemsize, 4))
     given = in_words(x), samples, divided, Line(in_words(room), aside)
     recipe.launch(divide, items, 1, *given, HALVING=Halving(how, count, lanes), SECTION=section)
     starts = begins_of(recipe, counts, counts.dtype)
-    _sort(recipe, None, out, how, _Buckets(count, 1, starts, divided))
+    _sort(recipe, None, out, how, starts, divided)
 
 
 def _section(x: Any) -> int:
@@ -266,7 +235,7 @@ SORTS: Final = Ways[Any, Callable[..., tuple[Any, Any]]](
     ),
     Way(
         "by buckets",
-        "draw_samples divide count_buckets place_in_buckets sort_parts",
+        "draw_samples divide sort_parts",
         lambda _: iter((bucket_sorted,)),
     ),
 )

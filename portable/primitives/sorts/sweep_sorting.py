@@ -29,6 +29,7 @@ from portable.primitives.sorts.keys import (
     DIGIT_AT,
     DIGIT_BITS,
     RADIX,
+    Line,
     Order,
     Tile,
     begins_of,
@@ -41,7 +42,6 @@ from portable.primitives.sorts.keys import (
     place_for,
     place_in,
 )
-from portable.primitives.sorts.lines import Line
 from portable.primitives.tuning import pieces_for
 
 # A stable radix sort by workgroups: rows that one of them holds, and one pass a digit over longer.

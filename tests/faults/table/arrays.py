@@ -245,14 +245,6 @@ ARRAYS: Final = (
         "bounds",
     ),
     fault(
-        "a section loses its last element",
-        BUCKETS + "place_in_buckets",
-        "range(section.first, section.stop)",
-        "range(section.first, section.stop - 1)",
-        "sorting_by_buckets",
-        "uninitialised",
-    ),
-    fault(
         "a section that is halved loses its last element",
         BUCKETS + "divide",
         "section.first, section.stop",
