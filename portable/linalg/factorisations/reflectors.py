@@ -198,11 +198,14 @@ class _InRegisters(Triangularisation):
         Products of a block's reflectors.
     counts : array of i32, shape (batch * panels of all columns,)
         How many slices of panels are done.
+    block : int
+        Columns of the blocks whose reflectors are made at a time.
     """
 
     share: Share
     grams: Any
     counts: Any
+    block: int
 
     @staticmethod
     def made(asked: Asked) -> _InRegisters:
@@ -211,9 +214,10 @@ class _InRegisters(Triangularisation):
         device, (batch, m, n), kind, *_ = asked
         wide, share = common[1].wide, share_for(device, batch, m, kind)
         assert share is not None
-        panels = -(-min(m, n) // wide) * -(-wide // share.panel)
+        block = asked.widest or wide
+        panels = -(-min(m, n) // block) * -(-block // share.panel)
         grams = workspace(device, batch, wide, wide, kind)
-        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32))
+        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32), block)
 
     def begin(self) -> None:
         """Forgets what was made before."""
@@ -227,11 +231,12 @@ class _InRegisters(Triangularisation):
         can = reflectors.device.capabilities
         for start in range(first, stop, panel):
             last, holding = min(start + panel, stop), self.share.holding(m - start)
-            workers, number = self.share.workers(last - start, holding), (start - first) // panel
+            workers = self.share.workers(last - start, holding)
+            number = first // self.block * -(-self.block // panel) + (start - first) // panel
             teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
             reflect_slices[groups(batch * workers), holding.items](
                 self.work, reflectors.v, reflectors.t, self.counts,
-                (start, last, start % wide, first // wide * -(-wide // panel) + number, workers),
+                (start, last, start % wide, number, workers),
                 HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
             if last < stop:

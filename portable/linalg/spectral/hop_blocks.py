@@ -29,7 +29,7 @@ from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 _TILE: Final = (32, 8, 1)
 _ITEMS: Final = 64
-PAIR: Final = 2
+_PAIR: Final = 2
 """Groups that a workgroup applies to a strip, which goes through memory once for them."""
 
 _AT_ONCE: Final = 1 << 26
@@ -76,16 +76,16 @@ def lead_back_hops(
     shape = _layout(shape, b, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // b
-    last += (last + 1) % PAIR  # a group more has no hops
+    last += (last + 1) % _PAIR  # a group more has no hops
     while last >= 0:
         packs = _packs(last, n, b, kind.itemsize)
         last, count, _ = packs
         v, changes = _blocks(device, kept, packs, n, b)
-        workgroups = count // PAIR * strips
+        workgroups = count // _PAIR * strips
         sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(workgroups), shape.workgroup](
-            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
+            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b, PAIR=_PAIR
         )
         last -= count
 
@@ -93,7 +93,7 @@ def lead_back_hops(
 def _layout(shape: DenseShape, b: int, kind: DType, can: Capabilities) -> DenseShape:
     """Strips that are twice as wide, where two workgroups find room for that."""
     shape = replace(shape, panel=b, fan=2, climb=False)
-    elements = 2 * (PAIR + 2) * b * shape.strip + 8 * b * (b + shape.padding)
+    elements = 2 * (_PAIR + 2) * b * shape.strip + 8 * b * (b + shape.padding)
     if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
         return replace(shape, strip=2 * shape.strip)
     return shape
@@ -101,12 +101,12 @@ def _layout(shape: DenseShape, b: int, kind: DType, can: Capabilities) -> DenseS
 
 def _packs(last: int, n: int, b: int, itemsize: int) -> tuple[int, int, int]:
     """The last group, how many go with it, and the hops of the first of these."""
-    count = PAIR
+    count = _PAIR
     while count <= last:
-        hops = (n - 3 - (last - count - PAIR + 1) * b) // b + 1
-        if (count + PAIR) * hops * 2 * b * b * itemsize > _AT_ONCE:
+        hops = (n - 3 - (last - count - _PAIR + 1) * b) // b + 1
+        if (count + _PAIR) * hops * 2 * b * b * itemsize > _AT_ONCE:
             break
-        count += PAIR
+        count += _PAIR
     return last, count, (n - 3 - (last - count + 1) * b) // b + 1
 
 
@@ -153,6 +153,7 @@ def apply_hops(
     *,
     SHAPE: DenseShape,
     B: int,
+    PAIR: int,
 ) -> None:
     """Applies the blocks of groups from the last one on; a workgroup for each pair and strip.
 
@@ -164,7 +165,7 @@ def apply_hops(
     last, _, most, strips = packs
     ticket = taken_pack(q.counts)
     pack, column = ticket // strips, ticket % strips * SHAPE.strip
-    lowest, room = last - (pack + 1) * PAIR + 1, room_of(x.dtype, SHAPE)
+    lowest, room = last - (pack + 1) * PAIR + 1, room_of(x.dtype, SHAPE, PAIR)
     hops, block = (n - 3 - lowest * B) // B + 1, pack * PAIR * most
     ask(room, q, block, 0, SHAPE)
     for i in kl.static_range(PAIR):
@@ -176,18 +177,19 @@ def apply_hops(
         row = (lowest + hop) * B
         fetch(x, room, (row + PAIR * B, column), (hop + PAIR) % (PAIR + 1), SHAPE)
         kl.copy_commit()
-        for turn in kl.static_range(PAIR):
+        for turn in kl.range(PAIR, unroll=1):  # unrolled, it leaves no room in a cache for code
             slot, behind = (hop * PAIR + turn) % 2, PAIR - 1 - turn
-            if turn + 1 < PAIR:
-                ask(room, q, block + (turn + 1) * most + hop, 1 - slot, SHAPE)
-            elif hop + 1 < hops:
-                ask(room, q, block + hop + 1, 1 - slot, SHAPE)
+            following = kl.where(turn + 1 < PAIR, (turn + 1) * most + hop, hop + 1)
+            if turn + 1 < PAIR or hop + 1 < hops:
+                ask(room, q, block + following, 1 - slot, SHAPE)
             else:
                 kl.copy_commit()
             kl.copy_wait(1)
             kl.barrier()
             if hop + behind < hops:
-                apply_block(x, (row + behind * B, column), (hop, hops), (slot, behind), room, SHAPE)
+                apply_block(
+                    x, (row + behind * B, column), (hop, hops), (slot, behind), room, SHAPE, PAIR
+                )
             kl.barrier()
         if kl.local_id(0) == 0:
             publish(q.counts, ticket, kl.where(hop + 1 == hops, FINISHED, hop + 1))
@@ -212,7 +214,7 @@ class Room(NamedTuple):
 
 
 @function
-def room_of(kind: Any, SHAPE: DenseShape) -> Any:
+def room_of(kind: Any, SHAPE: DenseShape, PAIR: int) -> Any:
     """The room, with nothing in it."""
     B = SHAPE.panel
     v, changes = (kl.local((2, 2, B, B + SHAPE.padding), kind) for _ in range(2))
@@ -255,6 +257,7 @@ def apply_block(
     which: tuple[Any, ...],
     room: Any,
     SHAPE: DenseShape,
+    PAIR: int,
 ) -> None:
     """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip.
 
@@ -264,26 +267,21 @@ def apply_block(
     B, kind, (row, column), (hop, hops), (slot, behind) = (
         SHAPE.panel, x.dtype, corner, progress, which,
     )  # fmt: skip
-    upper, lower = (hop + behind) % (PAIR + 1), (hop + behind + 1) % (PAIR + 1)
-    further = row + B < x.shape[0]
     total = kl.matrix((B, SHAPE.strip), kind)
     total.fill(0)
-    kl.mma(total, room.v[slot, 0, 0:B, 0:B].T, room.rows[upper])
-    if further:
-        kl.mma(total, room.v[slot, 1, 0:B, 0:B].T, room.rows[lower])
+    for half in kl.range(2, unroll=1):
+        if row + half * B < x.shape[0]:
+            rows = room.rows[(hop + behind + half) % (PAIR + 1)]
+            kl.mma(total, room.v[slot, half, 0:B, 0:B].T, rows)
     for i, j, value in kl.elements(total):
         room.product[i, j] = value
     kl.barrier()
-    total.load(room.rows[upper])
-    kl.mma(total, room.changes[slot, 0, 0:B, 0:B], room.product)
-    if behind == 0:
-        total.store(rows_of(x, row, column, SHAPE))
-    else:
-        total.store(room.rows[upper])
-    if further:
-        total.load(room.rows[lower])
-        kl.mma(total, room.changes[slot, 1, 0:B, 0:B], room.product)
-        if behind == 0 and hop + 1 == hops:
-            total.store(rows_of(x, row + B, column, SHAPE))
-        else:
-            total.store(room.rows[lower])
+    for half in kl.range(2, unroll=1):
+        line, place = row + half * B, (hop + behind + half) % (PAIR + 1)
+        if line < x.shape[0]:
+            total.load(room.rows[place])
+            kl.mma(total, room.changes[slot, half, 0:B, 0:B], room.product)
+            if behind == 0 and (half == 0 or hop + 1 == hops):
+                total.store(rows_of(x, line, column, SHAPE))
+            else:
+                total.store(room.rows[place])
