@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.dtypes import DType, int32, int64, uint8, uint16, uint32, uint64
+from portable.dtypes import DType, complex128, int32, int64, uint8, uint16, uint32, uint64
 from portable.lang.function import function
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
@@ -112,8 +112,8 @@ def float_key(word: kl.Scalar, BITS: int) -> Any:
 class Order:
     """How elements become keys, unsigned numbers that order as they do; a constant of kernels.
 
-    Elements are given as unsigned numbers of the same bits, but for complex ones, which have a key
-    for each part, that of the imaginary part below the other.
+    Elements are given as unsigned numbers of the same bits, complex ones too unless these have 128.
+    They have a key for each part, that of the imaginary part below the other.
 
     Attributes
     ----------
@@ -170,9 +170,11 @@ class Order:
 
     def ascending(self, x: kl.Scalar, shift: kl.Scalar) -> Any:
         """The key in which bit `shift` of all of an element's keys lies, the least first."""
+        if self.kind == "c" and self.bits == 64:
+            return float_key(kl.bitcast(x.imag if shift < self.bits else x.real, kl.u64), 64)
         if self.kind == "c":
-            part = x.imag if shift < self.bits else x.real
-            return float_key(kl.bitcast(part, kl.u64 if self.bits == 64 else kl.u32), self.bits)
+            part = x >> kl.cast(32 if shift < self.bits else 0, x.dtype)
+            return float_key(kl.cast(part, kl.u32), 32)
         if self.kind == "f":
             return float_key(x, self.bits)
         return x ^ top_bit(x, self.bits) if self.kind == "i" else x
@@ -195,8 +197,8 @@ def digits_of(kind: DType) -> int:
 
 
 def in_words(x: Any) -> Any:
-    """The same bits as unsigned numbers; None and complex numbers stay as they are."""
-    if x is None or x.dtype.is_complex:
+    """The same bits as unsigned numbers; None, and numbers of more bits, stay as they are."""
+    if x is None or x.dtype is complex128:
         return x
     return x.viewed(x.shape, x.strides, dtype=_WORDS[x.dtype.itemsize])
 

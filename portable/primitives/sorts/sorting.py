@@ -9,9 +9,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
-from portable.dtypes import int64
+from portable.dtypes import complex128, int64
 from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.maps.elementwise import recorded
+from portable.primitives.maps.work import conversion_to
 from portable.primitives.sorts.bucket_kernels import (
     Divided,
     Halving,
@@ -65,6 +67,8 @@ def bucket_sorted(
     if x.shape[-1] < _SHORTEST:
         _sort(recipe, x, line, how)
     else:
+        beside = x.strides[-1] == x.dtype.itemsize
+        x = x if beside else recorded(recipe, conversion_to(x.dtype), x)
         _by_halves(recipe, x, line, how)
     return (out if values else None), line.places
 
@@ -171,8 +175,8 @@ def _section(x: Any) -> int:
 
 def _lanes(x: Any) -> int:
     """Neighbours whose keys are worked out at a time."""
-    side_by_side = x.strides[-1] == x.dtype.itemsize and not x.dtype.is_complex
-    return _LANES if side_by_side else 1
+    beside = x.strides[-1] == x.dtype.itemsize and x.dtype is not complex128
+    return _LANES if beside else 1
 
 
 # -- by ranks -------------------------------------------------------------------------------------
