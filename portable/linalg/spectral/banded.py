@@ -44,7 +44,7 @@ _LINE: Final = 64
 _ITEMS: Final = 512
 _LARGEST: Final = 1 << 20
 """Columns for which the table has the widest bands: what leads back through narrow ones is bound by
-memory."""
+memory, and panels that leave them are more."""
 
 _SHIFTS: Final = 16
 """Shifts that are tried side by side: sums of magnitudes may be eight times the eigenvalues."""
@@ -118,7 +118,7 @@ def eigen_by_band(device: Device, a: Any, values: Any, vectors: Any) -> tuple[An
     """
     n, kind, can = int(values.shape[1]), dtype(values.dtype), device.capabilities
     largest = largest_magnitudes(device, a, hermitian=True)
-    choices = tuned(kind, n, can) if vectors is None else banded_choices(kind, n, can)
+    choices = tuned(kind, _LARGEST, can) if vectors is None else banded_choices(kind, n, can)
     statuses = []
     for i in range(int(a.shape[0])):
         one: list[Any] = [x if x is None else x[i : i + 1] for x in (a, largest, values, vectors)]

@@ -42,8 +42,7 @@ Where they are alone, what is led back by narrow blocks takes longer than all of
 """
 
 _BANDED_VECTORS: Final = 3500
-_BANDED_EIGENVECTORS: Final = 6000
-"""The same with vectors, singular and of symmetric matrices."""
+"""The same with vectors."""
 
 _SEVERAL: Final = 4096
 """Columns of all matrices from which on rotations of one side take less time than launches."""
@@ -379,8 +378,7 @@ class Asked(NamedTuple):
             return False
         if self.results[1] is None:
             return n >= _BANDED
-        many = _BANDED_VECTORS if len(self.results) == 3 else _BANDED_EIGENVECTORS
-        return n >= many and bool(banded_choices(kind, n, can))
+        return n >= _BANDED_VECTORS and bool(banded_choices(kind, n, can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
