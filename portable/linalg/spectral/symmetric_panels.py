@@ -25,7 +25,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
-from portable.linalg.products.repeats import cached_plan, repeated
+from portable.linalg.products.repeats import cached_plan, is_kept, repeated
 
 _ROWS: Final = 64
 _ITEMS: Final = 256
@@ -173,13 +173,14 @@ def symmetric_panels(device: Device, n: int, width: int, kind: DType, wanted: bo
         Whether vectors are to be led back.
     """
     rows = max(-(-n // width), 2) * width
+    size = 3 * rows * rows * kind.itemsize
 
     def made() -> _Plan:
         panels = SymmetricPanels.of(device, rows, width, kind, wanted)
-        return _Plan(panels, repeated(device, panels.run))
+        run = repeated(device, panels.run) if is_kept(device, size) else panels.run
+        return _Plan(panels, run)
 
-    key = "symmetric panels", rows, width, kind, wanted
-    return cached_plan(device, key, made, 3 * rows * rows * kind.itemsize)
+    return cached_plan(device, ("symmetric panels", rows, width, kind, wanted), made, size)
 
 
 @kernel
