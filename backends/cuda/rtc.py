@@ -87,8 +87,6 @@ def rocm_folder() -> Path:
     return Path(os.environ.get("ROCM_HOME") or os.environ.get("ROCM_PATH") or "/opt/rocm")
 
 
-# -- rtc -------------------------------------------------------------------------------------------
-
 _HEADER = "cuda_fp16.h"
 
 _under_way: Final[WeakValueDictionary[str, RLock]] = WeakValueDictionary()

@@ -1,6 +1,7 @@
 """NVRTC and hiprtc, whose interfaces differ by name alone, through ctypes.
 
-Run as a script, it compiles its standard input; it needs nothing but Python, to begin at once.
+Run as a script, it compiles its standard input. It needs nothing but Python, to begin at once, and
+imports nothing of ours: a process of its own does not find it.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Executable(ABC):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """Must, with ``"tensor"`` copies: describe boxes of arrays.
 
         Parameters
@@ -173,7 +173,7 @@ class Executable(ABC):
         Returns
         -------
         callable
-            From an array's handle to what `launch` takes for the argument.
+            From an array's handle and offset in bytes to what `launch` takes for the argument.
         """
         raise NotImplementedError
 

@@ -19,12 +19,15 @@ class Box:
         The array's dimensions, the contiguous one first.
     extents : tuple of int
         The elements taken along each of `dims`.
+    steps : tuple of int
+        How far it is to the next element along each of `dims`.
     swizzle : int
         In local memory: as of `portable.lang.ir.types.Layout`.
     """
 
     dims: tuple[int, ...]
     extents: tuple[int, ...]
+    steps: tuple[int, ...]
     swizzle: int
 
 

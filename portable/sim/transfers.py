@@ -518,11 +518,12 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     target = b.expressions(index, target_site)
     position = Place(*completion, statement, b)
     steps = np.indices(box.extents[::-1]).reshape(len(box.dims), -1)[::-1]
+    taken = steps * np.array(box.steps)[:, None]
     size = steps.shape[1] * array.dtype.itemsize
 
     def run(w: Workgroup) -> None:
         for item in w.active.ids:
-            at = [int(start(w)[item]) + step for start, step in zip(starts, steps, strict=True)]
+            at = [int(start(w)[item]) + step for start, step in zip(starts, taken, strict=True)]
             wanted: list[Value] = [at[box.dims.index(d)] for d in range(source.ndim)]
             items = np.full(steps.shape[1], item)
             read = locate(w, site, tuple(wanted), items, clip=True)

@@ -260,7 +260,7 @@ class _Checks:
     def _moved(self, part: Region, loc: Location, before: list[s.Statement]) -> Region:
         """The region, or one at the beginning of its array where that is the only one inside."""
         starts: tuple[Any, ...] = part.starts
-        spans = [1 if extent is None else extent for extent in part.extents]
+        spans = [part.span(dim) for dim in range(len(part.extents))]
         condition = self._bounds(part.array, starts, spans)
         if condition is None:
             return part
@@ -399,7 +399,7 @@ class CheckedExecutable(Executable):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """As the program without checks describes arrays to TMA."""
         return self._executable.boxes(argument, shape, strides)
 

@@ -122,8 +122,12 @@ def text_for(
     args: tuple[Any, ...],
     constants: Mapping[str, Any],
     views: Sequence[ArrayView | None],
+    made: int = 0,
 ) -> Text | None:
-    """What tells arguments and constants alike from others, as of `relaunch_of`."""
+    """What tells arguments and constants alike from others, as of `relaunch_of`.
+
+    The last `made` arguments are arrays that are made to be alike.
+    """
     arrays = {i: view for i, view in enumerate(views) if view is not None}
     leaves = flattened(args)
     codes = {i: _code(device, leaves[i]) for i in arrays}
@@ -140,7 +144,7 @@ def text_for(
         if code is None:
             text.require_fixed(f"a{i}", x)
         else:
-            text.require_array(f"a{i}", code, arrays[i])
+            text.require_array(f"a{i}", code, arrays[i], alike=i >= len(leaves) - made)
     text.require_constants(constants)
     return text
 
@@ -227,8 +231,14 @@ class Text(Names):
         self.values |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
         return f"key_of({text}) == {x}_key"
 
-    def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
-        """An array of the same type, layout, writability and alignment."""
+    def require_array(
+        self, x: str, code: ViewCode, view: ArrayView, *, alike: bool = False
+    ) -> None:
+        """An array of the same type, layout, writability and alignment.
+
+        One that is `alike` is made so, but for its address; where parts of arrays get their names
+        as they are compared it is compared nevertheless.
+        """
         self.values |= code.names | {
             f"{x}_kind": code.kind,
             f"{x}_dtype": view.dtype,
@@ -242,7 +252,8 @@ class Text(Names):
             # Several devices take NumPy's arrays; the one that was chosen decides.
             self.values |= {"chosen": registry.chosen_device, "before": registry.chosen_device()}
             self._same.append("chosen() is before")
-        self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
+        if not alike or ":=" in code.same:
+            self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         if code.for_all and code.for_all not in self._same:
             self._same.append(code.for_all)
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]

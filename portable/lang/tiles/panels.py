@@ -271,11 +271,11 @@ class _Copy:
             return zero, most, None
         start = self._start(dim)
         kind = code.work.kernel.index_type
-        left = e.Binary("sub", e.Extent(array, dim, kind), start)
-        high = code.let("high", clamp(left, count))
+        left, step = e.Binary("sub", e.Extent(array, dim, kind), start), self.source.step(dim)
+        high = code.let("high", _steps_to(left, step, count))
         if isinstance(start, e.Const) and start.value >= 0:
             return zero, high, e.Compare("eq", high, most)
-        low = code.let("low", clamp(e.Unary("neg", start), count))
+        low = code.let("low", _steps_to(e.Unary("neg", start), step, count))
         return low, high, both(e.Compare("eq", low, zero), e.Compare("eq", high, most))
 
     def _fixed_inside(self) -> e.Expression | None:
@@ -302,7 +302,7 @@ class _Copy:
     def _from(self, line: e.Expression, lane: e.Expression) -> tuple[e.Expression, ...]:
         index = [self._start(dim) for dim in range(self.source.array.ndim)]
         for dim, step in ((self.line_dim, line), (self.lane_dim, lane), *self.steps.items()):
-            index[dim] = add(index[dim], step)
+            index[dim] = add(index[dim], mul(step, self.source.step(dim)))
         return tuple(index)
 
     def _to(self, line: e.Expression) -> e.Expression:
@@ -380,3 +380,10 @@ class _Copy:
             code.loop("line", line_high, line_low) as line,
         ):
             self._single(line, lane)
+
+
+def _steps_to(distance: e.Expression, step: int, most: int) -> e.Expression:
+    """After how many steps a distance is behind, from none to so many."""
+    if step == 1:
+        return clamp(distance, most)
+    return divided(add(clamp(distance, most * step), step - 1), step)
