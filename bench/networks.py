@@ -13,7 +13,7 @@ from portable.dtypes import DType, dtype
 from portable.nn import MLP, Adam, mse
 from portable.nn.optimizers import Step
 from portable.nn.training import trainer_for
-from portable.tune.verify import unit_roundoff
+from portable.tune.search import unit_roundoff
 from portable_bench.operation import Array, Case, Run, Shapes, Verifier
 
 RATE: Final = 1e-3

@@ -14,7 +14,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType, float16, float32, float64
-from portable.tune.verify import worst_error
+from portable.tune.search import worst_error
 
 # Sizes of problems as they are typed: numbers, products and ranges.
 

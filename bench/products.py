@@ -11,7 +11,7 @@ from portable.dtypes import bfloat16, float32
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products.check import tolerance
 from portable.linalg.products.plan import ALGORITHMS, PRECISIONS
-from portable.tune.verify import worst_error
+from portable.tune.search import worst_error
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
 

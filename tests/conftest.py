@@ -17,7 +17,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
-from portable.system.deep import with_room
+from portable.system.isolation import with_room
 from tests.support.devices import compiled_by, day, device_names, keep_no_binaries, lacks, spared
 
 _left_out: Final[Counter[str]] = Counter()

@@ -17,8 +17,7 @@ from portable import compiled, registry
 from portable import lang as kl
 from portable.backend import Device
 from portable.cli import main
-from portable.compiled.compilation import facts_of
-from portable.compiled.description import constant_of
+from portable.compiled.compilation import constant_of, facts_of
 from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
 
 SAXPY = "float, f32[:], f32[:]"

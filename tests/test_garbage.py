@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from portable.system.garbage import collected_later
+from portable.system.isolation import collected_later
 
 FORKED = """
 import gc, os
-from portable.system.garbage import collected_later
+from portable.system.isolation import collected_later
 with collected_later():
     child = os.fork()
     if not child:

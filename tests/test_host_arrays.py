@@ -17,7 +17,7 @@ from portable import conv, linalg, nn, primitives
 from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
-from portable.system import notices
+from portable.system import console
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def test_structs_of_arrays_go_there(device: Device) -> None:
 
 def test_one_notice_tells_how_to_spare_it(device: Device) -> None:
     x, y = np.ones(10, np.float32), np.zeros(10, np.float32)
-    notices._told.discard("copies of NumPy's arrays")
+    console._told.discard("copies of NumPy's arrays")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):

@@ -16,11 +16,11 @@ from typing import Final
 
 import pyopencl as cl
 
-from portable.backend.faults import Fault
+from portable.backend.capabilities import Fault
 from portable.backend.program import Program
 from portable.errors import CompileError
 from portable.system import cache
-from portable.system.notices import warn_once
+from portable.system.console import warn_once
 
 _PATIENCE: Final = 300.0
 """Seconds after which a compiler is taken to hang."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from portable.backend import Capabilities, faults
+from portable.backend import Capabilities
+from portable.backend.capabilities import NVIDIA
 
 _Properties = Mapping[str, Any]
 _CACHE_LINE = 128
@@ -34,7 +35,7 @@ def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
         forward_progress=level >= (7, 0),
         native_half=level >= (5, 3),
         replays=True,
-        faults=faults.NVIDIA,
+        faults=NVIDIA,
         **_common(properties),
     )
 

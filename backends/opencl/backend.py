@@ -20,7 +20,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, Queue
+from portable.backend.program import Mark, Queue
 from portable.dtypes import DType
 from portable_backends.common.devices import RuntimeDevice
 

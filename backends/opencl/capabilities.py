@@ -18,7 +18,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyopencl as cl
 
-from portable.backend import Capabilities, faults
+from portable.backend import Capabilities
+from portable.backend.capabilities import INTEL_CPU, NVIDIA, POCL, Fault
 from portable.dtypes import float32, float64, int32
 from portable.lang.emit.avx512 import compress_definition, count_definition
 from portable.lang.emit.opencl import COVER
@@ -249,14 +250,14 @@ def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:
     return "gpu" if device.type & cl.device_type.GPU else "accelerator"
 
 
-def _faults(device: cl.Device) -> frozenset[faults.Fault]:
+def _faults(device: cl.Device) -> frozenset[Fault]:
     match platform_word(device):
         case "intel" if is_cpu(device):
-            return faults.INTEL_CPU
+            return INTEL_CPU
         case "pocl" if is_cpu(device):
-            return faults.POCL
+            return POCL
         case "nvidia":
-            return faults.NVIDIA
+            return NVIDIA
         case _:
             return frozenset()
 

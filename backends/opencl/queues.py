@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from portable.backend.queues import Mark, Queue, Timer
+from portable.backend.program import Mark, Queue, Timer
 from portable.errors import UnsupportedError
 
 if TYPE_CHECKING:

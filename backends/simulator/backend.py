@@ -34,12 +34,12 @@ from portable.backend import (
     bytes_of,
     profiles,
 )
-from portable.backend.queues import MarkTimer
+from portable.backend.program import MarkTimer
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
-from portable.system.deep import with_room
+from portable.system.isolation import with_room
 from portable_backends.common.devices import host_memory_use
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, MarkTimer, Queue
+from portable.backend.program import Mark, MarkTimer, Queue
 from portable.dtypes import NARROW, DType
 from portable.dtypes import dtype as kind_of
 from portable.errors import (
@@ -40,7 +40,7 @@ from portable.errors import (
     OutOfMemoryError,
 )
 from portable.profiling import timeline
-from portable.system.notices import warn_once
+from portable.system.console import warn_once
 from portable_backends.common.drivers import announce, remedy, was_used_before
 from portable_backends.common.gate import Gate
 from portable_backends.sycl.streams import InFlight, SYCLStream, Timekeeper, follow, orders_of

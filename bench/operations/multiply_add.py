@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from portable.linalg.products.tuning import candidates
-from portable.tune.verify import unit_roundoff, worst_error
+from portable.tune.search import unit_roundoff, worst_error
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
 from portable_bench.roof_launches import by_matrix_units, in_registers
 

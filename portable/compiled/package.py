@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from portable import registry
 from portable.backend import ArrayView, Device
-from portable.compiled.compilation import Compilation, Variant, facts_of
-from portable.compiled.description import (
+from portable.compiled.compilation import (
+    Compilation,
+    Variant,
     described,
+    facts_of,
     parameters_from,
     program_from,
     serves,
@@ -24,7 +26,7 @@ from portable.compiled.description import (
 from portable.errors import DataError, DeviceError, LaunchError
 from portable.lang.arguments.arguments import Specialisation
 from portable.lang.launch.definition import Compiled
-from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.launch import Launchable
 from portable.system.files import fork_safe_lock, write_whole
 
 _FORMAT: Final = 2

@@ -17,7 +17,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device
 from portable.errors import LaunchError
-from portable.system.notices import warn_once
+from portable.system.console import warn_once
 
 _HostArray = np.ndarray[Any, Any]
 _SAMPLE: Final = np.empty(0, np.float32)

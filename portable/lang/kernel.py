@@ -23,11 +23,10 @@ from portable.errors import (
 )
 from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
-from portable.lang.checks.padding import Stray, meeting_place, strays
+from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import too_deep, translate
-from portable.lang.frontend.source import LAMBDA, function_source, require_plain
-from portable.lang.frontend.syntax import NamesRead
+from portable.lang.frontend.source import LAMBDA, NamesRead, function_source, require_plain
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
@@ -39,17 +38,14 @@ from portable.lang.launch.definition import (
     written_positions,
 )
 from portable.lang.launch.geometry import groups
-from portable.lang.launch.launch import Launcher
-from portable.lang.launch.launchable import Launchable
+from portable.lang.launch.launch import Launchable, Launcher
 from portable.lang.launch.packing import owners_of
 from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
-from portable.system.console import waiting
-from portable.system.deep import with_room
+from portable.system.console import remark, waiting
 from portable.system.files import fork_safe_lock
-from portable.system.garbage import collected_later
-from portable.system.notices import remark
+from portable.system.isolation import collected_later, with_room
 
 _MAX_SPECIALISATIONS: Final = 512
 """Kept for the next launcher that asks; launchers hold on to what they launch by themselves."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.lang.words import compile_time, functions, numbers
+from portable.lang.words import compile_time, numbers
 
 OTHERWISE_CALLED: Final = {
     "absolute": "abs",
@@ -35,7 +35,7 @@ _DIFFERENT: Final = ("ceil", "floor", "remainder", "trunc")
 @cache
 def namesakes() -> dict[Any, Callable[..., Any]]:
     """The word for each such function."""
-    words = {name: getattr(m, name) for m in (functions, numbers) for name in m.__all__}
+    words = {name: getattr(numbers, name) for name in numbers.__all__}
     in_math = [f for name, f in vars(math).items() if callable(f) and name not in _DIFFERENT]
     ufuncs = [f for f in vars(np).values() if isinstance(f, np.ufunc)]
     named = {f: OTHERWISE_CALLED.get(f.__name__, f.__name__) for f in (*in_math, *ufuncs)}

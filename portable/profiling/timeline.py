@@ -14,7 +14,7 @@ from threading import get_ident
 from time import perf_counter
 from typing import Final, Literal, NamedTuple, Protocol
 
-from portable.backend.queues import Mark
+from portable.backend.program import Mark
 from portable.system.files import fork_safe_lock
 
 HOST: Final = "host"

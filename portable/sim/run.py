@@ -14,17 +14,7 @@ from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import end_ranges
 from portable.lang.tiles import lower
-from portable.sim import (
-    access,
-    atomics,
-    binding,
-    collective,
-    control,
-    fragments,
-    matrix_units,
-    report,
-    transfers,
-)
+from portable.sim import atomics, binding, control, fragments, matrix_units, report, transfers
 from portable.sim.binding import Arguments
 from portable.sim.launch import Launch, Schedule, Settings, Survey, current
 from portable.sim.workgroup import Builder, Pause, Running, Workgroup
@@ -177,18 +167,7 @@ def _out_of_patience(launch: Launch, runner: _Runner) -> None:
 
 # -- run -------------------------------------------------------------------------------------------
 
-STATEMENTS = (
-    access,
-    atomics,
-    transfers,
-    collective,
-    control,
-    fragments,
-    matrix_units,
-    transfers,
-    transfers,
-    matrix_units,
-)
+STATEMENTS = (atomics, transfers, control, fragments, matrix_units)
 """The modules that register how statements run."""
 
 

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import platformdirs
 
 from portable.system import files as private
+from portable.system.console import warn_once
 from portable.system.files import fork_safe_lock, write_whole
-from portable.system.notices import warn_once
 
 _VARIABLE = "PORTABLE_CACHE_DIR"
 _PROGRAMS = "programs"

@@ -12,7 +12,7 @@ import portable
 from portable import numerics
 from portable.backend import Device
 from portable.linalg.products.check import tolerance
-from portable.tune.verify import worst_error
+from portable.tune.search import worst_error
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from portable import registry
 from portable.backend import Device
 from portable.cli import main
-from portable.system import cache, files, notices
+from portable.system import cache, console, files
 from tests.support.axpy import axpy, bind, groups
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
@@ -24,7 +24,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have s
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PORTABLE_CACHE", raising=False)
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     monkeypatch.setattr(files, "_made", {})
     return tmp_path
 

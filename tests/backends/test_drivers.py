@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from portable import registry
-from portable.system import files, notices
+from portable.system import console, files
 from portable_backends.common import drivers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reads folders")
@@ -57,7 +57,7 @@ def test_the_folder_has_one_file_a_driver_and_is_found_again() -> None:
 
 def test_an_unusable_cache_is_tolerated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cache").write_text("no folder")
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     with pytest.warns(UserWarning, match="PORTABLE_CACHE_DIR"):
         found = drivers.write_folder(["/a/libone.so"])
     assert list(found.glob("*.icd"))
@@ -75,7 +75,7 @@ def test_what_somebody_else_could_have_planted_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the cache or the folder in it is open to others."""
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     named = drivers.write_folder(["/a/libone.so"])
     (named / "99.icd").write_text("/planted.so\n")
     named.chmod(0o777)
@@ -137,7 +137,7 @@ def _maps(folder: Path, monkeypatch: pytest.MonkeyPatch, *libraries: str) -> Non
     (folder / "maps").write_text("".join(lines))
     monkeypatch.setattr(drivers, "_MAPPED", folder / "maps")
     monkeypatch.setattr(drivers, "_hidden", [])
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     monkeypatch.setenv("OCL_ICD_VENDORS", "")
     (folder / "libvendor.so.1").touch()
     _register(folder, "vendor", "libvendor.so.1")
@@ -174,7 +174,7 @@ def test_devices_that_an_earlier_import_of_dpctl_hides_are_told(
 ) -> None:
     sycl = pytest.importorskip("portable_backends.sycl.backend")
     pytest.importorskip("dpnp")
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     monkeypatch.setattr(sycl, "was_used_before", lambda _: True)
     monkeypatch.setattr(sycl, "_working", lambda _: [])
     monkeypatch.setattr("portable_backends.opencl.runtime.find", lambda: (object(),))

@@ -11,8 +11,8 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable.backend import Capabilities, faults
-from portable.backend.faults import Fault
+from portable.backend import Capabilities
+from portable.backend.capabilities import INTEL_CPU, Fault
 from portable.backend.program import Program
 from portable.errors import BackendUnavailableError, CompileError, DeviceError
 from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation
@@ -24,7 +24,7 @@ from tests.support.capabilities import made_up
 from tests.support.launch import run
 
 isolated_compiler = pytest.importorskip("portable_backends.common.isolated_compiler")
-INTEL = made_up(faults=faults.INTEL_CPU, dialect="opencl", vendor="intel", kind="cpu")
+INTEL = made_up(faults=INTEL_CPU, dialect="opencl", vendor="intel", kind="cpu")
 
 
 def meets_in_loops(x, out, n, *, LOOPS, PAIRS=1):

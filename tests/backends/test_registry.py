@@ -20,7 +20,7 @@ from portable import registry
 from portable.backend import Backend, Device, Refused, Unavailable
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.registry import Registry, use
-from portable.system import notices
+from portable.system import console
 from tests.support.capabilities import made_up
 
 
@@ -249,7 +249,7 @@ def test_the_best_device(
 def test_the_simulator_is_never_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [_Entry("simulator", SIMULATOR), _Entry("cpu"), _Entry("opencl", CPU0)]
     monkeypatch.delenv("PORTABLE_BACKEND", raising=False)
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
     said = r"thousands of times slower.*PORTABLE_BACKEND=simulator.*cpu: nothing is there"
     found = _registry(*entries)
     with pytest.warns(UserWarning, match=said):

@@ -17,7 +17,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector
-from portable.lang.tiles.micro_shape import MicroShape
+from portable.lang.tiles.panels import MicroShape
 from tests.support import irbuilder as ir
 from tests.support.llvm import NATIVE, LLVMDevice, assembly, devices, emitted
 

@@ -19,8 +19,7 @@ from portable.lang.ir.kernel import Kernel, all_statements
 from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
 from portable.lang.tiles import lower, lower_matrices
-from portable.lang.tiles.mma_shapes import LANES, MMA_F16
-from portable.lang.tiles.register_layout import RegisterLayout
+from portable.lang.tiles.mma_shapes import LANES, MMA_F16, RegisterLayout
 from tests.support.compilers import compile_cuda, cuda_missing
 from tests.support.matrices import (
     AMPERE,

@@ -10,7 +10,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
-from portable.backend.faults import INTEL_CPU
+from portable.backend.capabilities import INTEL_CPU
 from portable.errors import KernelError, PortableError
 from portable.lang.emit import generate
 from portable.lang.ir import statements as s

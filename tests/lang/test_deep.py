@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from portable.system.deep import with_room
+from portable.system.isolation import with_room
 
 
 def _depth(levels: int) -> int:

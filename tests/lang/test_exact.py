@@ -18,7 +18,7 @@ from portable.errors import CheckError, Remark
 from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.ir.kernel import Options
-from portable.system import notices
+from portable.system import console
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 from tests.support.launch import run
 
@@ -161,7 +161,7 @@ def test_padding_that_leaves_an_array_is_remarked(
         reverse_blocks[128, 64].lower(room)
         reverse_blocks[100, 64].lower(room)  # the array has room for the padding
         assert caught == []
-        monkeypatch.setattr(notices, "_told", set())
+        monkeypatch.setattr(console, "_told", set())
         reverse_blocks[100, 64].lower(room[:100])
     assert {x.category for x in caught} == {Remark}
     first = reverse_blocks.python.__code__.co_firstlineno

@@ -12,8 +12,8 @@ import pytest
 import portable as pt
 from portable import dtypes
 from portable import lang as kl
-from portable.backend import ArrayView, Capabilities, Device, faults
-from portable.backend.faults import Fault
+from portable.backend import ArrayView, Capabilities, Device
+from portable.backend.capabilities import INTEL_CPU, NVIDIA, POCL, Fault
 from portable.lang.emit import generate
 from tests.lang.test_numbers import corners
 from tests.support.compilers import CUDA, compile_cuda, cuda_missing
@@ -23,7 +23,12 @@ Array = np.ndarray[Any, Any]
 LANES = 4
 NVIDIAS_OPENCL = replace(CUDA, dialect="opencl", pointer_offsets=True)
 INTELS_CPU = replace(
-    CUDA, dialect="opencl", kind="cpu", vendor="intel", faults=faults.INTEL_CPU, sub_group_size=1
+    CUDA,
+    dialect="opencl",
+    kind="cpu",
+    vendor="intel",
+    faults=INTEL_CPU,
+    sub_group_size=1,
 )
 
 
@@ -219,7 +224,7 @@ def test_sines_and_cosines_of_the_same_numbers(device: Device) -> None:
     np.testing.assert_allclose(found, np.sin(v) + np.cos(v) * np.cos(b), rtol=1e-14)
     told, sound = (
         _program(sines_of_sines[12, 4], replace(INTELS_CPU, faults=declared), x, x).source
-        for declared in (faults.INTEL_CPU, faults.INTEL_CPU - {Fault.MERGED_SINES})
+        for declared in (INTEL_CPU, INTEL_CPU - {Fault.MERGED_SINES})
     )
     assert told.count("cos(fma(") == 2
     assert "cos(fma(" not in sound
@@ -233,17 +238,17 @@ def test_only_what_a_device_declares_is_avoided() -> None:
     arrays = [x, x, np.zeros((4, len(x)), x.dtype), np.stack([x] * LANES, axis=1)]
     launcher = high_products[len(x), 8]
     assert "signed_product" in _program(launcher, INTELS_CPU, *arrays).source
-    sound = replace(INTELS_CPU, faults=faults.INTEL_CPU - {Fault.UNBOUNDED_NEGATIVES})
+    sound = replace(INTELS_CPU, faults=INTEL_CPU - {Fault.UNBOUNDED_NEGATIVES})
     assert "signed_product" not in _program(launcher, sound, *arrays).source
 
 
 def test_devices_declare_the_faults_of_their_compilers(device: Device) -> None:
     capabilities = device.capabilities
     wanted = {
-        ("opencl", "cpu", "intel"): faults.INTEL_CPU,
-        ("opencl", "cpu", "pocl"): faults.POCL,
-        ("opencl", "gpu", "nvidia"): faults.NVIDIA,
-        ("cuda", "gpu", "nvidia"): faults.NVIDIA,
+        ("opencl", "cpu", "intel"): INTEL_CPU,
+        ("opencl", "cpu", "pocl"): POCL,
+        ("opencl", "gpu", "nvidia"): NVIDIA,
+        ("cuda", "gpu", "nvidia"): NVIDIA,
     }
     key = (capabilities.dialect, capabilities.kind, capabilities.vendor)
     assert capabilities.faults == wanted.get(key, frozenset())
@@ -337,7 +342,7 @@ def test_work_items_branch_each_their_way_as_the_only_round_ends(device: Device)
         np.testing.assert_array_equal(found, np.where(given[::-1] < 4, given[::-1], -1))
     plain, mended = (
         _program(launcher, capabilities, out, x).source.count("barrier(")
-        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=faults.POCL))
+        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=POCL))
     )
     assert mended == plain + 2  # as the round ends, and after the loop
 
@@ -364,7 +369,7 @@ def test_work_items_branch_each_their_way_as_a_branch_ends(device: Device, first
     np.testing.assert_array_equal(found, np.stack([7 * taken, 10 * taken + 3 * other], axis=1))
     texts = [
         _program(branches_as_a_branch_ends[8, 8], capabilities, out, x).source
-        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=faults.POCL))
+        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=POCL))
     ]
     plain, mended = (text.count("barrier(") for text in texts)
     assert mended == plain + 3  # as both sides end, and after the branch
@@ -390,7 +395,7 @@ def test_loops_beside_barriers_end_their_rounds_in_fences_on_pocl(device: Device
     found = run(device, branches_in_a_loop_apart[8, 8], out, x)[0]
     expected = [[0, 3], [0, 0], [6, 0], [6, 0], [0, 0], [6, 0], [6, 0], [0, 0]]
     np.testing.assert_array_equal(found, expected)
-    capabilities = replace(NVIDIAS_OPENCL, faults=faults.POCL)
+    capabilities = replace(NVIDIAS_OPENCL, faults=POCL)
     launcher = branches_in_a_loop_apart[8, 8]
     plain, mended = (
         _program(launcher, c, out, x).source.count("fence") for c in (NVIDIAS_OPENCL, capabilities)
@@ -414,6 +419,6 @@ def test_rounded_constants_are_what_they_are_in_single_precision(device: Device)
     x = np.array([3, 99, 10, 77], np.float32)
     found = run(device, rounds_constants[4, 4], np.zeros(8, np.float32), x)[0]
     np.testing.assert_array_equal(found, [2.0**31] * 4 + [-1] * 4)
-    capabilities = replace(NVIDIAS_OPENCL, faults=faults.POCL)
+    capabilities = replace(NVIDIAS_OPENCL, faults=POCL)
     text = _program(rounds_constants[4, 4], capabilities, np.zeros(8, np.float32), x).source
     assert not re.search(r"\b(rint|floor|ceil|trunc)\(", text)

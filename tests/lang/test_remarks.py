@@ -12,12 +12,12 @@ import portable as pt
 from portable import lang as kl
 from portable.backend import Device
 from portable.errors import Remark
-from portable.system import notices
+from portable.system import console
 
 
 @pytest.fixture(autouse=True)
 def _nothing_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(console, "_told", set())
 
 
 def remarks_of(device: Device, kernel: Any, *args: Any) -> list[warnings.WarningMessage]:

@@ -29,8 +29,8 @@ from portable.linalg.products.gemm import ALGORITHMS
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
 from portable.linalg.products.tuning import SPACE, SPACE_NT
+from portable.tune.search import worst_error
 from portable.tune.table import lookup
-from portable.tune.verify import worst_error
 from tests.support.calls import products_checked
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,7 @@ from portable.linalg.products.check import tolerance
 from portable.linalg.products.kernels import gemm_tiles, keep
 from portable.linalg.products.launches import tiles_launch
 from portable.linalg.products.rows import in_rows
-from portable.tune.verify import worst_error
+from portable.tune.search import worst_error
 from tests.support.calls import products_checked
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 

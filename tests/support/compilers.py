@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from portable.backend import Capabilities, Program, faults
+from portable.backend import Capabilities, Program
+from portable.backend.capabilities import INTEL_CPU, NVIDIA, POCL
 from portable.errors import BackendUnavailableError, CompileError
 from portable.system import cache
 from portable_backends.cuda.rtc import CompilerError, include_folder, nvrtc
@@ -47,7 +48,7 @@ CUDA = Capabilities(
     atomic_pairs=True,
     memory_orders="acq_rel",
     forward_progress=True,
-    faults=faults.NVIDIA,
+    faults=NVIDIA,
 )
 
 HIP = Capabilities(
@@ -294,7 +295,7 @@ class OpenCLDevice:
             memory_orders="acq_rel",
             rounded_division32=bool(device.single_fp_config & (1 << 7)),
             pointer_offsets=True,
-            faults=faults.INTEL_CPU if intel else faults.POCL,
+            faults=INTEL_CPU if intel else POCL,
         )
 
     def run(

@@ -10,10 +10,8 @@ from typing import Any
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceFaultError
-from portable.tune.evaluate import Evaluator, evaluator_for
-from portable.tune.search import Trial
-from portable.tune.space import Parameters
-from portable.tune.tunable import Size
+from portable.tune.cli import Evaluator, evaluator_for
+from portable.tune.search import Parameters, Size, Trial
 from tests.support.patience import PATIENCE
 
 
@@ -85,5 +83,5 @@ def planted_problem(device: Device, dtype: DType, size: Size) -> Planted:
 
 
 def planted_evaluator(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
-    """In place of `portable.tune.evaluate.evaluator_of`, which finds what is installed."""
+    """In place of `portable.tune.cli.evaluator_of`, which finds what is installed."""
     return evaluator_for(planted_problem, device, kind, size)

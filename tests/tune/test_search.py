@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from portable.errors import CompileError, LaunchError
-from portable.tune.evaluate import Evaluator
-from portable.tune.search import Search, Trial, neighbours
-from portable.tune.space import Parameters
+from portable.tune.cli import Evaluator
+from portable.tune.search import Parameters, Search, Trial, neighbours
 from tests.bench.fakes import FakeClock, FakeDevice
 
 VALUES = {"X": tuple(range(20)), "Y": tuple(range(20))}

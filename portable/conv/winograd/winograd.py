@@ -27,9 +27,8 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
-from portable.tune.fallback import first_accepted
-from portable.tune.space import Parameters
-from portable.tune.table import state
+from portable.tune.search import Parameters
+from portable.tune.table import first_accepted, state
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from portable.backend import Capabilities, Program
-from portable.backend.faults import Fault
+from portable.backend.capabilities import Fault
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir.kernel import Kernel, Options

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
-from portable.backend.faults import Fault
+from portable.backend.capabilities import Fault
 from portable.dtypes import DType, bool_, float16, int32, uint32
 from portable.lang.emit.context import Context
 from portable.lang.emit.dialect import Dialect

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from portable.backend.faults import Fault
+from portable.backend.capabilities import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
 from portable.lang.emit.context import OPERATORS, Code, Level, Printer, Text, infix, wrapped

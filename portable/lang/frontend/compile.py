@@ -25,8 +25,7 @@ from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, constant
 from portable.lang.frontend.memory import whole
-from portable.lang.frontend.source import FunctionSource, function_source
-from portable.lang.frontend.syntax import NamesRead
+from portable.lang.frontend.source import FunctionSource, NamesRead, function_source
 from portable.lang.frontend.translator import Translator
 from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struct, Value
 from portable.lang.function import Function
@@ -34,7 +33,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Array, ValueType
-from portable.system.notices import remark
+from portable.system.console import remark
 
 # Helper functions translated by themselves, for passes that put their text in place of calls.
 

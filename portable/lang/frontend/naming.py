@@ -19,7 +19,7 @@ from portable.lang.arguments.structs import field_names
 from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
-from portable.lang.frontend.syntax import Given
+from portable.lang.frontend.source import Given
 from portable.lang.frontend.values import (
     IN_KERNELS,
     Closure,

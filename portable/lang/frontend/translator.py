@@ -32,10 +32,9 @@ from portable.lang.frontend.conversion import (
     unify,
 )
 from portable.lang.frontend.handlers.matrices import element_variables, partner_value
-from portable.lang.frontend.source import FunctionSource
-from portable.lang.frontend.structs import load, store
-from portable.lang.frontend.syntax import (
+from portable.lang.frontend.source import (
     REFUSED,
+    FunctionSource,
     Given,
     apart,
     assigned,
@@ -44,6 +43,7 @@ from portable.lang.frontend.syntax import (
     has_return,
     is_left,
 )
+from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.values import (
     Closure,
     Elements,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.backend.faults import Fault
+from portable.backend.capabilities import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import (
@@ -23,6 +23,7 @@ from portable.lang.passes.bindings import (
     end_ranges,
     launched_flat,
     lower_loops,
+    lower_sub_groups,
     meet_after_barriers,
 )
 from portable.lang.passes.narrow_floats import lower_narrow_floats
@@ -36,7 +37,6 @@ from portable.lang.passes.negations import (
 )
 from portable.lang.passes.operators import lower_functions, lower_operators
 from portable.lang.passes.semantics import Semantics
-from portable.lang.passes.sub_groups import lower_sub_groups
 
 __all__ = ["reduced"]
 

@@ -25,9 +25,8 @@ from portable.lang.ir.types import Array, Fragment
 from portable.lang.tiles.copies import lower_copies
 from portable.lang.tiles.micro_kernel import Micro
 from portable.lang.tiles.mma_sync import MmaSync
-from portable.lang.tiles.parts import parts_of
 from portable.lang.tiles.registers import Registers
-from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.strategy import Strategy, parts_of
 from portable.lang.tiles.wgmma import Wgmma
 from portable.lang.tiles.work import Work, substitute
 

@@ -21,7 +21,7 @@ from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map
 from portable.lang.ir.types import LANES, Array, Region, Vector
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
-from portable.lang.tiles.parts import kept_dims
+from portable.lang.tiles.strategy import kept_dims
 from portable.lang.tiles.work import add, both, mul
 
 _MOST_UNROLLED = 16

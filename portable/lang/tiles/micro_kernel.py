@@ -20,13 +20,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
+from portable.lang.tiles.accumulators import inside, place
 from portable.lang.tiles.lanes import divided
-from portable.lang.tiles.micro_shape import MicroShape
-from portable.lang.tiles.panels import Panels
-from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.panels import MicroShape, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
-from portable.lang.tiles.regions import inside, place
-from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
 from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
 from portable.lang.tiles.work import (
     Code,

@@ -14,14 +14,11 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Fragment, Region
-from portable.lang.tiles.accumulators import Held
+from portable.lang.tiles.accumulators import Held, inside, place
 from portable.lang.tiles.lanes import Lanes, divided, remainder
-from portable.lang.tiles.mma_shapes import LANES, Shape, room, shape_of
-from portable.lang.tiles.parts import Part, kept_dims
+from portable.lang.tiles.mma_shapes import LANES, Offset, RegisterLayout, Shape, room, shape_of
 from portable.lang.tiles.pipelining import exist_always, rotation
-from portable.lang.tiles.regions import inside, place
-from portable.lang.tiles.register_layout import Offset, RegisterLayout
-from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.strategy import Part, Strategy, kept_dims
 from portable.lang.tiles.tile_layouts import spread
 from portable.lang.tiles.work import Code, Work, add, mul
 

@@ -21,11 +21,10 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
+from portable.lang.tiles.accumulators import inside, place, store_neighbours
 from portable.lang.tiles.lanes import divided, remainder
-from portable.lang.tiles.parts import Part, Tile, kept_dims
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
-from portable.lang.tiles.regions import inside, place, store_neighbours
-from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.strategy import Part, Strategy, Tile, kept_dims
 from portable.lang.tiles.tile_layouts import contiguous_dim, staggered
 from portable.lang.tiles.work import (
     Code,

@@ -4,12 +4,157 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import Const
+from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
-from portable.lang.tiles.parts import Part
+from portable.lang.ir.types import Array, Fragment, Region, Use
 from portable.lang.tiles.work import Work
+
+# Groups fragments that products connect, and finds the local arrays that are their operands.
+
+
+@dataclass(slots=True)
+class Tile:
+    """A local array that is an operand of multiplications.
+
+    Attributes
+    ----------
+    array : Array
+        The array.
+    uses : set of (use, row dimension, column dimension)
+        How multiplications see it: as "a" or "b", and which of its dimensions are the operand's
+        rows and columns.
+    copies : list of CopyTile
+        The copies into it.
+    whole : bool
+        Whether all operands and copies are of everything in these two dimensions.
+    exclusive : bool
+        Whether nothing else touches it.
+    """
+
+    array: Array
+    uses: set[tuple[Use, int, int]] = field(default_factory=set)
+    copies: list[s.CopyTile] = field(default_factory=list)
+    whole: bool = True
+    exclusive: bool = True
+    bulk: bool = False
+
+
+@dataclass(slots=True)
+class Part:
+    """Fragments connected by multiplications, common operand tiles or maps of several."""
+
+    fragments: list[Fragment] = field(default_factory=list)
+    multiplies: list[s.Multiply] = field(default_factory=list)
+    tiles: dict[Array, Tile] = field(default_factory=dict)
+
+    @property
+    def accumulators(self) -> list[Fragment]:
+        """The fragments that are neither operand."""
+        return [f for f in self.fragments if f.use == "accumulator"]
+
+
+def kept_dims(region: Region) -> list[int]:
+    """The dimensions of the array that are those of the region, in the region's order."""
+    kept = [dim for dim, extent in enumerate(region.extents) if extent is not None]
+    return kept[::-1] if region.transposed else kept
+
+
+def alike_dims(copy: s.CopyTile) -> dict[int, int]:
+    """By the target's dimensions the source's in which a step is one of the target's.
+
+    Of dimensions that are counted as one that is the last.
+    """
+    source, target = kept_dims(copy.source), kept_dims(copy.target)
+    return dict(zip(target, source[-len(target) :], strict=True))
+
+
+def covers(region: Region) -> bool:
+    """Whether a part of a local array is all of it along the dimensions that it keeps."""
+    return all(
+        region.extents[dim] == region.array.shape[dim]
+        and isinstance(region.starts[dim], Const)
+        and region.starts[dim].value == 0  # type: ignore[attr-defined]
+        for dim in kept_dims(region)
+    )
+
+
+def parts_of(fragments: tuple[Fragment, ...], body: s.Block) -> list[Part]:
+    """The fragments of a kernel in connected parts, in the order of declaration."""
+    multiplies = [x for x in all_statements(body) if isinstance(x, s.Multiply)]
+    groups: list[set[Fragment | Array]] = [{fragment} for fragment in fragments]
+    mapped = [x for x in all_statements(body) if isinstance(x, s.ForElements) and x.partners]
+    for x in (*multiplies, *mapped):
+        joined = set(_together(x))
+        touching = [group for group in groups if group & joined]
+        groups = [group for group in groups if not group & joined]
+        groups.append(joined.union(*touching))
+    order = {fragment: number for number, fragment in enumerate(fragments)}
+    parts = [_part(group, order, multiplies, body) for group in groups]
+    return sorted(parts, key=lambda part: order[part.fragments[0]])
+
+
+def _together(x: s.Statement) -> tuple[Fragment | Array, ...]:
+    """What a multiplication or a map connects."""
+    if isinstance(x, s.ForElements):
+        return x.fragment, *x.partners
+    assert isinstance(x, s.Multiply)
+    return x.accumulator, _thing(x.a), _thing(x.b)
+
+
+def _thing(operand: Fragment | Region) -> Fragment | Array:
+    return operand.array if isinstance(operand, Region) else operand
+
+
+def _part(
+    group: set[Fragment | Array],
+    order: dict[Fragment, int],
+    multiplies: list[s.Multiply],
+    body: s.Block,
+) -> Part:
+    part = Part(sorted((x for x in group if isinstance(x, Fragment)), key=order.__getitem__))
+    part.multiplies = [x for x in multiplies if x.accumulator in group]
+    for x in part.multiplies:
+        _note(part, x.a, "a")
+        _note(part, x.b, "b")
+    for statement in all_statements(body):
+        _touch(part, statement)
+    return part
+
+
+def _note(part: Part, operand: Fragment | Region, use: Use) -> None:
+    if isinstance(operand, Fragment):
+        return
+    tile = part.tiles.setdefault(operand.array, Tile(operand.array))
+    rows, columns = kept_dims(operand)
+    tile.uses.add((use, rows, columns))
+    tile.whole = tile.whole and covers(operand)
+
+
+def _touch(part: Part, statement: s.Statement) -> None:
+    """What a statement other than a multiplication does to the part's tiles."""
+    match statement:
+        case s.CopyTile(target=Region(array=array) as target) if array in part.tiles:
+            tile = part.tiles[array]
+            tile.copies.append(statement)
+            tile.whole = tile.whole and covers(target) and len(target.shape) == 2
+        case s.Multiply():
+            pass
+        case _:
+            for thing in statement.touched():
+                if isinstance(thing, Array):
+                    _share(part, thing, isinstance(statement, s.BulkCopy))
+
+
+def _share(part: Part, array: Array, bulk: bool = False) -> None:
+    tile = part.tiles.get(array)
+    if tile is not None:
+        tile.exclusive = False
+        tile.bulk = tile.bulk or bulk
 
 
 class Strategy(ABC):

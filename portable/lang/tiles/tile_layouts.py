@@ -10,7 +10,7 @@ from typing import Final
 
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Layout, chunk_bytes
-from portable.lang.tiles.parts import Tile, alike_dims
+from portable.lang.tiles.strategy import Tile, alike_dims
 from portable.lang.tiles.work import Work
 
 _CHUNK: Final = 16

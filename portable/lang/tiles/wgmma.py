@@ -32,10 +32,9 @@ from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
-from portable.lang.tiles.parts import Part, Tile, alike_dims, kept_dims
-from portable.lang.tiles.strategy import Strategy
+from portable.lang.tiles.pipelining import GROUP, Split, specialise, split, split_of
+from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
 from portable.lang.tiles.tile_layouts import contiguous_dim
-from portable.lang.tiles.warp_specialisation import GROUP, Split, specialise, split, split_of
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
 _MOST: Final = 256

@@ -25,7 +25,7 @@ from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors,
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
 from portable.linalg.reflectors.vector_reflectors import combine_single
 from portable.namespace import device_of_arrays
-from portable.tune.fallback import first_accepted
+from portable.tune.table import first_accepted
 from portable.typing import ArrayT
 
 # The kernel that applies the reflectors of a panel to what is right of it (or, turned, below).

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.dtypes import dtype, float64
-from portable.tune.verify import unit_roundoff, worst_error
+from portable.tune.search import unit_roundoff, worst_error
 
 _FULL: Final = 1024
 _SAMPLED: Final = 128

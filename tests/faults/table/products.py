@@ -9,7 +9,7 @@ from tests.faults.fault import fault, without_barrier
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"
-WARPS: Final = "portable.lang.tiles.warp_specialisation:"
+WARPS: Final = "portable.lang.tiles.pipelining:"
 BULK: Final = "portable.lang.tiles.bulk:"
 SETTLE: Final = "portable.lang.tiles.wgmma:"
 
@@ -48,7 +48,7 @@ PRODUCTS: Final = (
     ),
     fault(
         "a slot is filled one step early",
-        "portable.lang.library.pipeline:read_slot",
+        "portable.lang.library.collectives:read_slot",
         "ahead % STAGES",
         "(ahead + 1) % STAGES",
         "products_of_tiles",

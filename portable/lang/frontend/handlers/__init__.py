@@ -5,11 +5,9 @@ from __future__ import annotations
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
     collectives,
     compile_time,
-    copies,
     matrices,
     memory,
     numbers,
-    places,
 )
 from portable.lang.frontend.handlers.registry import HANDLERS
 

@@ -9,8 +9,8 @@ from portable.dtypes import bool_
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
-from portable.lang.frontend.handlers.matrices import fragment_of
-from portable.lang.frontend.handlers.places import linear_id
+from portable.lang.frontend.handlers.collectives import linear_id
+from portable.lang.frontend.handlers.memory import fragment_of
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import Elements, Range, Value, VectorRange, describe
 from portable.lang.ir import statements as s

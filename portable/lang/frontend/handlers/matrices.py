@@ -8,7 +8,7 @@ from portable.dtypes import bfloat16, float16
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_index, as_type, register_of
-from portable.lang.frontend.handlers.memory import as_dtype
+from portable.lang.frontend.handlers.memory import as_dtype, fragment_of
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
@@ -37,21 +37,6 @@ def _matrix(
     fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units), split)
     builder.fragments.append(fragment)
     return fragment
-
-
-def fragment_of(builder: Builder, x: Any, word: str) -> Fragment:
-    """An argument that must be a matrix.
-
-    Parameters
-    ----------
-    builder : Builder
-    x : anything
-    word : str
-        Who asks, for the error.
-    """
-    if not isinstance(x, Fragment):
-        builder.fail(f"{word} takes a kl.matrix, not {describe(x)}")
-    return x
 
 
 def _operand(builder: Builder, x: Any, use: str) -> Fragment | Region:

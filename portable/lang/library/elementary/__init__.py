@@ -9,44 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from portable.lang.function import Function
-from portable.lang.library.elementary.powers import (
-    cbrt,
-    exp,
-    exp2,
-    expm1,
-    fmod,
-    hypot,
-    log,
-    log1p,
-    log2,
-    log10,
-    nextafter,
-    pow,  # noqa: A004
-    rsqrt,
-)
-from portable.lang.library.elementary.trigonometric import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cos,
-    cosh,
-    sin,
-    sinh,
-    tan,
-    tanh,
-)
+from portable.lang.ir.elementwise import FUNCTIONS
+from portable.lang.library.elementary import powers, trigonometric
 
 __all__ = ["ELEMENTARY"]
 
 ELEMENTARY: Final[dict[str, Function]] = {
-    f.__name__: f
-    for f in (
-        acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, exp, exp2, expm1, fmod,
-        hypot, log, log10, log1p, log2, nextafter, pow, rsqrt, sin, sinh, tan, tanh,
-    )
-}  # fmt: skip
+    name: function
+    for module in (powers, trigonometric)
+    for name, function in vars(module).items()
+    if name in FUNCTIONS
+}
 """By the names that `portable.lang.ir.elementwise.FUNCTIONS` has."""

@@ -25,8 +25,12 @@ from portable.lang.ir.kernel import Kernel, map_block
 from portable.lang.passes.work_items.guards import without_guards
 from portable.lang.passes.work_items.interchange import interchanged
 from portable.lang.passes.work_items.loops import looped
-from portable.lang.passes.work_items.parts import own_names, parts_of
-from portable.lang.passes.work_items.uniform import take_out_uniform, varying_names
+from portable.lang.passes.work_items.uniform import (
+    own_names,
+    parts_of,
+    take_out_uniform,
+    varying_names,
+)
 
 __all__ = ["in_loops"]
 

@@ -22,8 +22,14 @@ from portable.lang.ir.kernel import (
     reads,
     subexpressions,
 )
-from portable.lang.passes.work_items.parts import WHOLE, leaves, meets, returns
-from portable.lang.passes.work_items.uniform import names_in, same_for_all
+from portable.lang.passes.work_items.uniform import (
+    WHOLE,
+    leaves,
+    meets,
+    names_in,
+    returns,
+    same_for_all,
+)
 
 _MIRRORED: Final[dict[str, e.CompareOp]] = {"gt": "lt", "ge": "le"}
 _OPPOSITE: Final[dict[str, e.CompareOp]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}

@@ -26,8 +26,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import BINDS, READS
 from portable.lang.ir.kernel import Kernel, all_statements, children, map_blocks
 from portable.lang.ir.types import Array, Scope, Vector, lanes_of, scalar_of
-from portable.lang.passes.work_items.parts import is_choice, leaves, meets, returns
-from portable.lang.passes.work_items.uniform import same_for_all
+from portable.lang.passes.work_items.uniform import is_choice, leaves, meets, returns, same_for_all
 
 _STEPS: Final = ("local_id", "global_id", "sub_group_id")
 

@@ -24,8 +24,15 @@ from portable.lang.ir.kernel import (
 )
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.interchange import Reach
-from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts
-from portable.lang.passes.work_items.uniform import Needs, names_in, needs_of
+from portable.lang.passes.work_items.uniform import (
+    Needs,
+    Part,
+    Region,
+    Together,
+    all_parts,
+    names_in,
+    needs_of,
+)
 
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #
