@@ -206,6 +206,13 @@ class OpenCLDevice(RuntimeDevice):
             self.capabilities.global_memory,
         )
 
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """By a further queue, on devices whose host is another."""
+        if self.capabilities.kind == "cpu":
+            super().at_once(first, second)
+        else:
+            self._runtime.at_once(first, second)
+
     def queue(self) -> Queue:
         """A command queue beside the others."""
         return self._runtime.further_queue()

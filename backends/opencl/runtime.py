@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
@@ -268,6 +268,7 @@ class Runtime:
         self.keeps = True
         self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
         self._further: WeakSet[OpenCLQueue] = WeakSet()
+        self._beside: OpenCLQueue | None = None
         self._timekeeper: cl.CommandQueue | None = None
         self._clock = DeviceClock()
         self.gate = Gate(name, self.finish)
@@ -492,6 +493,36 @@ class Runtime:
     def choice(self) -> OpenCLQueue | None:
         """The queue that this thread chose; None for the first one."""
         return self._chosen.get()
+
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
+        """Enqueues work here, and other beside it, which the current queue then waits for.
+
+        What is beside other work already follows it.
+        """
+        beside = self._beside = self._beside or self.further_queue()
+        if self.choice is beside:
+            first()
+            second()
+            return
+        forked = self._marked(self.current())
+        first()
+        with self.chosen(beside):
+            self._wait_for(forked)
+            second()
+            joined = self._marked(beside.handle)
+        self._wait_for(joined)
+
+    def _marked(self, queue: cl.CommandQueue) -> cl.Event:
+        """A mark at the end of a queue, which is given to the device: others wait for it."""
+        with self.gate.lock:
+            event = cl.enqueue_marker(queue)
+            queue.flush()
+        return event
+
+    def _wait_for(self, event: cl.Event) -> None:
+        """Has the current queue wait."""
+        with self.gate.lock:
+            cl.enqueue_barrier(self.current(), wait_for=[event])
 
     def current(self) -> cl.CommandQueue:
         """The queue that this thread's work goes to."""

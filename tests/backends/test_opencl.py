@@ -333,3 +333,33 @@ def test_who_asks_for_warpgroups_lives_on(monkeypatch: pytest.MonkeyPatch, openc
         ended = SimpleNamespace(returncode=status)
         monkeypatch.setattr(opencl_probes, "in_process", lambda *given, x=ended: x)
         assert opencl_probes.asked_isolated(name, device) is answer
+
+
+def test_work_at_the_same_time_is_done_before_what_follows(opencl: Any) -> None:
+    """By a queue beside the current one, which what is beside it shares."""
+    x, queues = opencl.from_numpy(np.zeros((2, 1 << 12), np.float32)), []
+
+    def adds(number: int) -> None:
+        queues.append(opencl.current_queue())
+        for _ in range(50):
+            add_one[1 << 12](x[number])
+
+    def beside() -> None:
+        opencl._runtime.at_once(lambda: adds(1), lambda: adds(1))
+
+    for call in range(1, 4):
+        opencl._runtime.at_once(lambda: adds(0), beside)
+        add_one[1 << 12](x[0])
+        add_one[1 << 12](x[1])
+        expected = np.array([51 * call, 101 * call], np.float32)
+        np.testing.assert_array_equal(opencl.to_numpy(x), np.repeat(expected[:, None], 1 << 12, 1))
+    assert queues[0] is None
+    assert queues[1] is not None
+    assert queues == [None, queues[1], queues[1]] * 3
+
+
+@kernel
+def add_one(x: kl.Array) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = x[i] + 1

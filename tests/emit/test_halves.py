@@ -23,14 +23,19 @@ def raised(x: Any, out: Any, *, LANES: int) -> None:
 
 
 @pytest.mark.parametrize("runtime", opencl_devices(), ids=lambda d: d.name)
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
-def test_aligned_halves_move_in_one_piece(runtime: OpenCLDevice, lanes: int) -> None:
-    line = ArraySpec(kl.f16, ("unit",), aligned=True)
+@pytest.mark.parametrize(
+    ("lanes", "kind"), [(2, "gpu"), (4, "gpu"), (8, "gpu"), (16, "gpu"), (16, "cpu")]
+)
+def test_halves_move_in_one_piece(runtime: OpenCLDevice, lanes: int, kind: Any) -> None:
+    """Aligned ones on GPUs; on processors those anywhere too."""
+    line = ArraySpec(kl.f16, ("unit",), aligned=kind == "gpu")
     options = raised.options
     wanted = Specialisation((line, line), (("LANES", lanes),), (1, 1, 1), False, True, options)
-    gpu = replace(runtime.capabilities, kind="gpu", vector_bytes=16)
-    program = generate(raised.translated(wanted, gpu), gpu)
-    assert f"pt_load_half{min(lanes, 8)}_global" in program.source
+    able = replace(runtime.capabilities, kind=kind, vector_bytes=16)
+    program = generate(raised.translated(wanted, able), able)
+    place = "_anywhere(" if kind == "cpu" else "("
+    for word in ("load", "store"):
+        assert f"pt_{word}_half{min(lanes, 8)}_global{place}" in program.source
     values = np.linspace(-70000, 70000, 4 * lanes)
     values[:4] = np.nan, np.inf, -0.0, 2.0**-24
     with np.errstate(over="ignore"):

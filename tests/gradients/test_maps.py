@@ -73,7 +73,7 @@ def test_none_of_nothing(device: Device) -> None:
 
 def test_what_arrays_in_a_tuple_go_through_is_refused(device: Device) -> None:
     """Beside another way to the loss, which alone would give a wrong gradient."""
-    x, y = (device.from_numpy(numbers(7, seed=k)) for k in range(2))
+    x, y = (device.from_numpy(numbers(7, seed=k).astype(np.float32)) for k in range(2))
     with pt.Tape() as tape:
         most, _ = primitives.reduce(
             (x, y), lambda a, b: (a[0] + b[0], a[1] * b[1]), neutral=(0.0, 1.0)

@@ -173,7 +173,7 @@ _CARRIERS: Final = {2: "uint", 4: "uint2", 8: "uint4"}
 _LOAD: Final = """\
 {function} float{lanes} {name}({space}const half *p)
 {{
-    const {carrier} bits = *({space}const {carrier} *)p;
+    const {carrier} bits = *({space}const {found} *)p;
     return vload_half{lanes}(0, (__private const half *)&bits);
 }}"""
 _STORE: Final = """\
@@ -181,15 +181,18 @@ _STORE: Final = """\
 {{
     {carrier} bits;
     vstore_half{lanes}_rte(x, 0, (__private half *)&bits);
-    *({space}{carrier} *)p = bits;
+    *({space}{found} *)p = bits;
 }}"""
 
 
-def half_mover(context: Context, word: Literal["load", "store"], space: str, lanes: int) -> str:
-    """The name of a function that loads or stores 2, 4 or 8 aligned halves.
+def half_mover(
+    context: Context, word: Literal["load", "store"], space: str, lanes: int, aligned: int
+) -> str:
+    """The name of a function that loads or stores 2, 4 or 8 halves, aligned or anywhere.
 
     NVIDIA's ``vloada_half8`` and ``vstorea_half8`` move them one by one, at a quarter of the
-    memory's speed; on private memory they are conversions between registers.
+    memory's speed; on private memory they are conversions between registers. PoCL 3.1 takes what
+    ``vstore_half8`` is given to be aligned.
 
     Parameters
     ----------
@@ -199,13 +202,21 @@ def half_mover(context: Context, word: Literal["load", "store"], space: str, lan
     space : str
         Of the memory.
     lanes : int
+    aligned : int
+        0 where they may lie at any element.
     """
+    carrier = found = _CARRIERS[lanes]
     name = f"pt_{word}_half{lanes}_{space}"
+    if not aligned:
+        name, found = f"{name}_anywhere", f"pt_any_half{lanes}"
+        attribute = "__attribute__((aligned(2)))"
+        context.prelude.define(found, lambda: f"typedef {carrier} {found} {attribute};")
     text = (_LOAD if word == "load" else _STORE).format(
         function=context.dialect.function,
         name=name,
         lanes=lanes,
-        carrier=_CARRIERS[lanes],
+        carrier=carrier,
+        found=found,
         space=context.dialect.spaces[space],
     )
     return context.prelude.define(name, lambda: text)
@@ -334,8 +345,9 @@ class Memory:
             ]
             whole = vectors.native_name(self._expressions, "float", lanes)
             return f"({whole})({', '.join(parts)})"
-        if aligned:
-            return f"{half_mover(self._context, 'load', array.space, lanes)}({pointer})"
+        if aligned or self._dialect.clang:
+            mover = half_mover(self._context, "load", array.space, lanes, aligned)
+            return f"{mover}({pointer})"
         return f"vload_half{lanes}(0, {pointer})"
 
     def _half_store(self, array: Array, pointer: Code, value: str, lanes: int, aligned: int) -> str:
@@ -347,8 +359,9 @@ class Memory:
                 for part, position in zip(("lo", "hi"), places, strict=True)
             ]
             return f"{{ {' '.join(parts)} }}"
-        if aligned:
-            return f"{half_mover(self._context, 'store', array.space, lanes)}({pointer}, {value});"
+        if aligned or self._dialect.clang:
+            mover = half_mover(self._context, "store", array.space, lanes, aligned)
+            return f"{mover}({pointer}, {value});"
         return f"vstore_half{lanes}_rte({value}, 0, {pointer});"
 
     def _any_place(self, dtype: DType, lanes: int) -> str:

@@ -221,7 +221,7 @@ def _learnt(
         table,
         device,
         device.current_queue(),
-        _maker(device, given[-1]),
+        maker_like(device, given[-1]),
         text.compiled(len(given)),
         tuple(places.kept.values()),
         places.size,
@@ -233,8 +233,8 @@ def _seen(device: Device, x: Any) -> ArrayView:
     return device.view(x if device.owns(x) else on_device(device, x))
 
 
-def _maker(device: Device, result: Any) -> Callable[[], Any]:
-    """What makes results."""
+def maker_like(device: Device, result: Any) -> Callable[[], Any]:
+    """What makes arrays, or tensors, like a result at the least cost."""
     shape = tuple(result.shape)
     if is_tensor(result):
         empty = sys.modules["torch"].empty

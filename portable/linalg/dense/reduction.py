@@ -23,6 +23,7 @@ from portable.linalg.dense.kernels import clear, clear_below, load_dense, store_
 from portable.linalg.dense.panel_kernels import factor_panel
 from portable.linalg.dense.reflector_tree import Level, Node, Panel, Reflectors, level_sizes
 from portable.linalg.dense.shapes import DenseShape, dense_shape, tuned
+from portable.linalg.products.repeats import at_once
 from portable.linalg.reflectors.vector_reflectors import combine_single
 from portable.namespace import device_of_arrays
 from portable.tune.table import first_accepted
@@ -400,7 +401,7 @@ class Sweep:
         if later is _nothing:
             self._factor(panel, rows)
         else:
-            self._device.at_once(partial(self._factor, panel, rows), later)
+            at_once(self._device, partial(self._factor, panel, rows), later)
         self._apply_all(panel, rows)
 
     def _apply_all(self, panel: _Panel, rows: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from portable.backend import Device
+from portable.linalg.products.repeats import at_once
 
 
 def look_ahead(
@@ -39,6 +40,6 @@ def look_ahead(
         following = min(end + step, stop)
         if end < stop:
             near(start, end, following)
-            device.at_once(partial(make, end, following), partial(far, start, end, following))
+            at_once(device, partial(make, end, following), partial(far, start, end, following))
         else:
             far(start, end, end)

@@ -42,9 +42,6 @@ _LINE = 64
 _LARGE = 4000
 """Rows from which on blocks are twice as wide: products pass over the rest half as often."""
 
-_STRIPS = 4
-"""Parts in which what is left of a matrix is changed: less than an eighth of it twice over."""
-
 
 @takes_other_libraries
 def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
@@ -159,7 +156,7 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following)
+        _change_rest(device, work, (outer, stop), following, layout.strips)
 
     blocks = partial(_factor_blocks, device, work, results, layout)
     wide = layout.wide * (2 if n >= _LARGE else 1)
@@ -228,10 +225,12 @@ BLOCKS: Final = Ways[Asked, None](
 """How a block of rows is factored."""
 
 
-def _change_rest(device: Device, work: Any, above: tuple[int, int], first: int) -> None:
+def _change_rest(
+    device: Device, work: Any, above: tuple[int, int], first: int, strips: int
+) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(above[1] - above[0], -(-(n - first) // _STRIPS))
+    step = max(above[1] - above[0], -(-(n - first) // strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

@@ -121,31 +121,50 @@ def copy_single(
     TRANSPOSED: bool,
     EYE: bool,
     TILE: int,
+    BAND: int,
 ) -> None:
-    """As `copy_matrices`, a work-item a band of rows, by squares of vectors of `TILE` lanes."""
+    """As `copy_matrices`, a work-item a band of rows, by squares of vectors of `TILE` lanes.
+
+    Of a column of squares, those below each other are read beside each other where a matrix is
+    transposed.
+    """
     matrix = matrix_at(source, from_lead, kl.group_id(1))
     out = matrix_at(target, to_lead, kl.group_id(1))
-    first = kl.group_id(0) * TILE
-    rows, columns = out.shape[0], out.shape[1]
+    band = kl.group_id(0) * BAND * TILE
+    for start in range(0, out.shape[1], TILE):
+        for first in range(band, kl.minimum(band + BAND * TILE, out.shape[0]), TILE):
+            put_square(matrix, out, (first, start), edge, KEPT, TRANSPOSED, EYE, TILE)
+
+
+@function
+def put_square(
+    matrix: kl.Array,
+    out: kl.Array,
+    corner: tuple[kl.Scalar, ...],
+    edge: kl.Scalar,
+    KEPT: str,
+    TRANSPOSED: bool,
+    EYE: bool,
+    TILE: int,
+) -> None:
+    """Writes a square, by vectors where it is whole and not on an edge or the diagonal."""
+    (first, start), (rows, columns) = corner, (out.shape[0], out.shape[1])
     given = (matrix.shape[1], matrix.shape[0]) if TRANSPOSED else (matrix.shape[0], matrix.shape[1])
-    last = kl.minimum(first + TILE, rows)
-    for start in range(0, columns, TILE):
-        stop = kl.minimum(start + TILE, columns)
-        whole = stop - start == TILE and last - first == TILE
-        inside = first + TILE <= kl.minimum(edge, given[0]) and start + TILE <= given[1]
-        if KEPT == UPPER:
-            inside = inside and first + TILE <= start
-        if KEPT == LOWER:
-            inside = inside and start + TILE <= first
-        if TILE > 1 and whole and inside:
-            copy_square(matrix, out, first, start, TRANSPOSED, TILE)
-        elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
-            for i in kl.static_range(TILE):
-                kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
-        else:
-            for row in range(first, last):
-                for column in range(start, stop):
-                    put_element(matrix, out, row, column, edge, KEPT, TRANSPOSED, EYE)
+    whole = start + TILE <= columns and first + TILE <= rows
+    inside = first + TILE <= kl.minimum(edge, given[0]) and start + TILE <= given[1]
+    if KEPT == UPPER:
+        inside = inside and first + TILE <= start
+    if KEPT == LOWER:
+        inside = inside and start + TILE <= first
+    if TILE > 1 and whole and inside:
+        copy_square(matrix, out, first, start, TRANSPOSED, TILE)
+    elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
+        for i in kl.static_range(TILE):
+            kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
+    else:
+        for row in range(first, kl.minimum(first + TILE, rows)):
+            for column in range(start, kl.minimum(start + TILE, columns)):
+                put_element(matrix, out, row, column, edge, KEPT, TRANSPOSED, EYE)
 
 
 @function

@@ -44,6 +44,9 @@ class Layout:
         Columns of a panel that is eliminated one by one.
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
+    strips : int
+        Parts in which what is left of a positive definite matrix is changed: the more, the less
+        is changed for nothing, but products of few rows leave compute units idle.
     """
 
     block: int
@@ -53,6 +56,7 @@ class Layout:
     strip: int
     panel: int
     wide: int
+    strips: int
 
 
 @lru_cache(maxsize=256)
@@ -66,13 +70,10 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
     can : Capabilities
         Of the device.
     """
-    room = max(can.local_memory, can.local_memory_opt_in)
-    block, solved = _BLOCK, _SOLVED
-    while 2 * block * (block + 1) * kind.itemsize > room:
-        block //= 2
-    while solved > block and solved * (solved + 2) * kind.itemsize > room // 2:
-        solved //= 2
     if can.single_work_items:
+        block, room = _BLOCK, max(can.local_memory, can.local_memory_opt_in)
+        while 2 * block * (block + 1) * kind.itemsize > room:
+            block //= 2
         lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
         return Layout(
             block=block,
@@ -82,7 +83,11 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip=_STRIP,
             panel=_PANEL,
             wide=256,
+            strips=8,
         )
+    block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
+    while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
+        solved //= 2
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
     while block > 8 and block * (block + strip) // TILE**2 > most:
@@ -95,6 +100,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         strip=strip,
         panel=_PANEL,
         wide=256,
+        strips=4,
     )
 
 

@@ -25,6 +25,8 @@ _DTYPES: Final = (kl.f16, kl.f32, kl.f64, complex64, complex128)
 _TILE: Final = 32
 _ITEMS: Final = 256
 _MOST_LANES: Final = 16
+_BAND: Final = 4
+"""Squares below each other of a band that is transposed."""
 
 
 def checked_dtype(operation: str, **arrays: Any) -> DType:
@@ -96,9 +98,9 @@ def copied(
     can, given = device.capabilities, (source, from_lead, target, to_lead)
     last = rows if edge is None else edge
     if can.single_work_items:
-        tile = _square(can, source, target)
-        copy_single[groups(-(-rows // tile), batch), 1](
-            *given, last, KEPT=kept, TRANSPOSED=turned, EYE=eye, TILE=tile
+        tile, band = _square(can, source, target), _BAND if turned else 1
+        copy_single[groups(-(-rows // (tile * band)), batch), 1](
+            *given, last, KEPT=kept, TRANSPOSED=turned, EYE=eye, TILE=tile, BAND=band
         )
         return target
     count = groups(-(-columns // _TILE), -(-rows // _TILE), batch)

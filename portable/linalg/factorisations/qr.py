@@ -41,6 +41,7 @@ from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.tall_kernels import (
     DEPTH,
     EDGE,
+    ROOM,
     add_grams,
     deviations,
     gram_rows,
@@ -296,8 +297,8 @@ class Asked(NamedTuple):
         (_, m, n), can = self.size, self.device.capabilities
         if can.single_work_items or self.kind is not float32 or int(self.r.shape[-2]) != n:
             return False
-        fits = n <= EDGE == layout_of(float64, can).block and can.max_workgroup >= _ITEMS
-        return fits and is_tall((m, n), self.kind, self.device)
+        fits = can.local_memory_most >= ROOM and can.max_workgroup >= _ITEMS
+        return fits and n <= EDGE and is_tall((m, n), self.kind, self.device)
 
 
 class _TallPlan(NamedTuple):

@@ -21,6 +21,9 @@ DEPTH: Final = 32
 _PITCH: Final = EDGE + 4
 """So that matrix units read rows and columns of doubles from all banks of local memory."""
 
+ROOM: Final = (DEPTH + EDGE) * _PITCH * 8
+"""Bytes that the kernels have in local memory at most."""
+
 _UNROLL: Final = 8
 
 

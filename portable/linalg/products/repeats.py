@@ -23,6 +23,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.system.isolation import collected_later
 
 _KEPT: Final = 8
 """Plans that a thread keeps."""
@@ -95,10 +96,38 @@ def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]
         finally:
             _rooms.reset(token)
 
-    if not device.capabilities.replays:
-        return _Repeated(run)
-    _build_together(device, run)
-    return device.replay(run)
+    can = device.capabilities
+    if not can.single_work_items and not device.interprets:
+        _build_together(device, run)
+    return device.replay(run) if can.replays else _Repeated(run)
+
+
+def at_once(device: Device, first: Callable[[], object], second: Callable[[], object]) -> None:
+    """As the device's own, of work that may be `repeated`, and takes room for a while.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    first, second : callable
+        Two pieces of such work that do not depend on each other; what takes longer is the first.
+    """
+    recorder = recording.current() if recording.active else None
+    both = first, partial(_in_other_rooms, second)
+    if isinstance(recorder, _Recorder):
+        recorder.at_once(device, *both)
+    else:
+        device.at_once(*both)
+
+
+def _in_other_rooms(work: Callable[[], object]) -> None:
+    """Work beside other, whose arrays are in use at the same time."""
+    rooms = _rooms.get()
+    token = _rooms.set(None if rooms is None else rooms.setdefault("beside", {}))
+    try:
+        work()
+    finally:
+        _rooms.reset(token)
 
 
 def room_for(device: Device, role: str, shape: tuple[int, int, int], kind: DType) -> Any:
@@ -150,7 +179,8 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
             step()
 
     # Kernels first: products wait for each other, as many are made by one program.
-    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    with collected_later(), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(build, (*builder.kernels, *builder.steps)):
             pass
 
@@ -174,8 +204,12 @@ class _Repeated:
                 self._work()
             self._steps = tuple(recorder.steps)
         else:
-            for step in self._steps:
-                step()
+            _in_turn(self._steps)
+
+
+def _in_turn(steps: Sequence[Callable[[], object]]) -> None:
+    for step in steps:
+        step()
 
 
 class _Recorder:
@@ -196,6 +230,18 @@ class _Recorder:
             return getattr(function, "__wrapped__", function)(*args, **kwargs)
         self.product(args, kwargs)
         return kwargs["out"]
+
+    def at_once(
+        self, device: Device, first: Callable[[], object], second: Callable[[], object]
+    ) -> None:
+        """Prepares two pieces of work, which are done at the same time from the next call on."""
+        steps, both = self.steps, []
+        for work in (first, second):
+            self.steps = []
+            work()
+            both.append(partial(_in_turn, self.steps))
+        self.steps = steps
+        steps.append(partial(device.at_once, *both))
 
     def product(self, args: Any, kwargs: Any) -> None:
         """Prepares a product, and makes it."""
@@ -225,6 +271,13 @@ class _Builder(_Recorder):
         key = launcher.kernel, launcher.key[1], tuple(constants.values()), given
         self._note(self.kernels, key, partial(launcher.prepare, *args, **constants))
         return True
+
+    def at_once(
+        self, device: Device, first: Callable[[], object], second: Callable[[], object]
+    ) -> None:
+        """Notes what both do."""
+        first()
+        second()
 
     def product(self, args: Any, kwargs: Any) -> None:
         """Notes a product, whose extents decide on what is launched."""

@@ -27,6 +27,11 @@ from portable.primitives.reductions.merging import CHAIN
 # See `portable.primitives.reductions.merging` on sums.
 
 
+def levels_over(chains: int) -> int:
+    """In how many levels the totals of so many chains are kept, a constant of kernels."""
+    return 1 if chains <= CHAIN else 1 + levels_over(-(-chains // CHAIN))
+
+
 @function
 def levels_of(nothing: kl.Scalar, COUNT: int) -> Any:
     """Totals of so many levels, of nothing yet."""

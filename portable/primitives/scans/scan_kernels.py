@@ -13,7 +13,12 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAIN
-from portable.primitives.scans.board_kernels import chain_added, levels_of, total_of_levels
+from portable.primitives.scans.board_kernels import (
+    chain_added,
+    levels_of,
+    levels_over,
+    total_of_levels,
+)
 
 # Running totals along an axis whose neighbours lie along another.
 
@@ -64,10 +69,7 @@ class ColumnScan:
     @property
     def levels(self) -> int:
         """In how many numbers the total of a section's chains is kept: see `board_kernels`."""
-        count, reach = 1, self.chain * CHAIN
-        while reach < self.section:
-            count, reach = count + 1, reach * CHAIN
-        return count
+        return levels_over(-(-self.section // self.chain))
 
     def further(
         self,
@@ -211,6 +213,10 @@ class Tile:
         """Elements of a tile."""
         return int(self.width * self.strips * self.merge.lanes)
 
+    def levels(self, section: int) -> int:
+        """In how many numbers the total of a section's tiles is kept: see `board_kernels`."""
+        return max(2, levels_over(-(-section // self.size))) if self.merge.rounds else 1
+
     def place_of(self, strip: int, across: kl.Scalar) -> Any:
         """Where in its tile a vector of a work-item begins."""
         return (strip * self.width + across) * self.merge.lanes
@@ -350,7 +356,7 @@ def scan_by_workgroup(
     if SHIFT == 1 and section.number == 0 and across == 0 and section.inside:
         out[*section.outer, 0] = carried
     stop = kl.where(section.inside, section.stop, section.first)
-    levels = (TILE.merge.nothing(), carried)
+    levels = (*levels_of(TILE.merge.nothing(), TILE.levels(CUT.size) - 1), carried)
     for tile in range(section.first, section.stop, TILE.size):
         places = [tile + TILE.place_of(strip, across) for strip in kl.static_range(TILE.strips)]
         raw = [TILE.loaded(x, section.outer, slot, stop) for slot in places]
