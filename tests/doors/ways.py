@@ -211,7 +211,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((70, 70),), _compiled
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 2, 2)), _crowd),
     _way(
         "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
