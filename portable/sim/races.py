@@ -128,11 +128,9 @@ class _Records:
     def _before(self, w: Group, granules: Value, threads: Value, together: bool) -> Value:
         """Where the common floors alone order the accesses."""
         earlier, floors = self.thread[granules], w.clock.common.floors
-        before: Value
-        if len(self._latest) == 1 and w.number in self._latest:
-            before = self.stamp[granules] < (int(floors[w.number]) + 1 << _SITES)
-        else:
-            before = self.stamp[granules] >> _SITES <= floors[earlier // self.stride]
+        alone = len(self._latest) == 1 and w.number in self._latest
+        known = floors[w.number] if alone else floors[earlier // self.stride]
+        before: Value = self.stamp[granules] >> _SITES <= known
         if not together:
             before |= earlier == threads
         return before
@@ -182,20 +180,15 @@ class _Records:
         doubtful = np.zeros(late.size, np.bool_)
         for asked, asker in set(zip(group.tolist(), item.tolist(), strict=True)):
             mine = (group == asked) & (item == asker)
-            unknown = self._unknown_to(w, asker, asked)
+            accessed, by, times = self._since(w, asked)
+            known = w.clock.times_known(asker, asked)
+            unknown = accessed[known[by - asked * self.stride] < times]
             doubtful |= mine & np.isin(granules[late], unknown)
         for i in np.flatnonzero(doubtful).tolist():
             granule, thread = int(granules[late[i]]), int(threads[late[i]])
             if not self._all_known(w, granule, int(group[i]), int(item[i]), thread):
                 return int(late[i])
         return None
-
-    def _unknown_to(self, w: Group, item: int, workgroup: int) -> Value:
-        """The granules that threads of a workgroup accessed, which a work-item does not know of."""
-        granules, threads, times = self._since(w, workgroup)
-        known = w.clock.times_known(item, workgroup)
-        unknown: Value = granules[known[threads - workgroup * self.stride] < times]
-        return unknown
 
     def _since(self, w: Group, workgroup: int) -> Value:
         """The accesses of a workgroup after what is commonly known: granules, threads, times."""
@@ -268,8 +261,6 @@ class _Records:
 
     def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
-        if granules.size == 1:
-            return
         lost = self.thread[granules] != threads
         if np.count_nonzero(lost):
             self._mark_shared(w, granules[lost], self.thread[granules[lost]], threads[lost])
@@ -296,7 +287,7 @@ def _site(stamp: Any) -> Any:
 class RaceCells:
     """What is known of the accesses to one piece of contiguous memory."""
 
-    __slots__ = ("_granules", "_kinds", "_ordered", "_stride")
+    __slots__ = ("_how", "_kinds")
 
     def latest_writes(self, granules: Value) -> tuple[Value, Value, Value] | None:
         """By whom, at what times and sites each was last written (time 0: never)."""
@@ -307,9 +298,7 @@ class RaceCells:
         return cells.thread[granules], stamps >> _SITES, _site(stamps)
 
     def __init__(self, granules: int, stride: int, ordered: bool) -> None:
-        self._granules = granules
-        self._stride = stride
-        self._ordered = ordered
+        self._how = granules, stride, ordered
         self._kinds: dict[str, _Records] = {}
 
     def collision(self, w: Group, access: Touch, kind: str) -> Collision | None:
@@ -329,8 +318,7 @@ class RaceCells:
         granules, threads = access.granules, access.threads(w)
         records = self._kinds.get(kind)
         if records is None:
-            records = _Records(kind, self._granules, self._stride, self._ordered)
-            self._kinds[kind] = records
+            records = self._kinds[kind] = _Records(kind, *self._how)
         if kind != "write":
             records.add(w, granules, threads, access.site.number, access.together)
             return None
