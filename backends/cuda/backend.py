@@ -34,7 +34,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.program import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, MarkTimer, Queue
 from portable.dtypes import DType
 from portable.errors import (
     DeviceError,

@@ -17,18 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable.backend.capabilities import Capabilities
+from portable.backend.collectives import Collectives
 from portable.backend.profiles import device_table
-from portable.backend.program import (
-    Argument,
-    Box,
-    Collectives,
-    HostMark,
-    Mark,
-    OnlyQueue,
-    Program,
-    Queue,
-    Timer,
-)
+from portable.backend.program import Argument, Box, Program
+from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.system.console import html

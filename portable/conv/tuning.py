@@ -12,7 +12,7 @@ from portable.dtypes import DType, float16, float32
 from portable.linalg.products.tuning import SPACE as GEMM
 from portable.linalg.products.tuning import SPACE_TF32 as TF32
 from portable.linalg.products.tuning import has_tensor_copies, tiles_like
-from portable.tune.search import Parameters, Space
+from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
 _STEP: Final = 0.15

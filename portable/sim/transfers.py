@@ -11,10 +11,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
 from portable.sim.control import assign, instruction
-from portable.sim.copies import Transfer
+from portable.sim.copies import MBarrier, Transfer
 from portable.sim.fragments import Part
 from portable.sim.group import Site
-from portable.sim.mbarrier_state import MBarrier
 from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
 from portable.sim.values import Value
 from portable.sim.workgroup import (

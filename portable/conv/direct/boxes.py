@@ -28,7 +28,7 @@ from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
 Box = tuple[int, int, int]

@@ -28,7 +28,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import state
 
 PART: Final = 32

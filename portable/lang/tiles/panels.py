@@ -15,7 +15,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import Array, Region
+from portable.lang.ir.types import Array, Layout, Region
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
 from portable.lang.tiles.work import Code, add, both, clamp, mul, number, vector_type
@@ -84,14 +84,14 @@ _UNROLLED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
-    """An operand's storage.
+class Packing:
+    """How an operand is stored.
 
     Attributes
     ----------
-    array : Array
-        Of shape (..., lines, lanes), or (..., lines, panels, width) where `panelled`.
-    turned : bool
+    lead : tuple of int
+        Extents of the array's dimensions before these.
+    transposed : bool
         Whether lines are the operand's columns.
     lines, lanes : int
         Extents of the operand along both.
@@ -107,7 +107,7 @@ class Panels:
         The dimensions of the array in the kernel that lines and lanes stand for.
     """
 
-    array: Array
+    lead: tuple[int, ...]
     transposed: bool
     lines: int
     lanes: int
@@ -122,6 +122,36 @@ class Panels:
     def count(self) -> int:
         """Panels of a line."""
         return self.all_lanes // self.width
+
+    def layout(self) -> tuple[tuple[int, ...], Layout]:
+        """The shape and layout of an operand's array."""
+        lanes, lines = self.count * self.width, self.all_lines
+        if self.panelled:
+            shape: tuple[int, ...] = (lines, self.count, self.width)
+            strides: tuple[int, ...] = (self.width, lines * self.width, 1)
+            size = lines * lanes
+        else:
+            shape, strides, size = (
+                (lines, lanes),
+                (lanes + self.width, 1),
+                lines * (lanes + self.width),
+            )
+        for extent in reversed(self.lead):
+            shape, strides, size = (extent, *shape), (size, *strides), size * extent
+        return shape, Layout(strides, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Panels(Packing):
+    """An operand's storage.
+
+    Attributes
+    ----------
+    array : Array
+        Of shape (..., lines, lanes), or (..., lines, panels, width) where `panelled`.
+    """
+
+    array: Array
 
     def at(
         self, lead: tuple[e.Expression, ...], line: e.Expression, panel: e.Expression, lane: int

@@ -33,8 +33,7 @@ from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
 from portable.lang.tiles.pipelining import GROUP, Split, specialise, split, split_of
-from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
-from portable.lang.tiles.tile_layouts import contiguous_dim
+from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, contiguous_dim, kept_dims
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
 _MOST: Final = 256
@@ -457,7 +456,8 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        specialise(code, pieces, self._group, self._multiplying, forgotten, settled)
+        over = _adds_apart(self.part)
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled, over)
         return code.block
 
     def _base(

@@ -1,4 +1,4 @@
-"""Arrays of the workgroup and of the work-item, vectors, and their loads and stores."""
+"""Local and private arrays, vectors, their loads and stores, and copies of tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local and private arrays, vectors and their loads and stores."""
+"""Local and private arrays, vectors, their loads and stores, and copies of tiles."""
 
 from __future__ import annotations
 
