@@ -42,6 +42,9 @@ _LINE = 64
 _LARGE = 4000
 """Rows from which on blocks are twice as wide: products pass over the rest half as often."""
 
+_LEAST = 128
+"""Rows of a strip of the rest."""
+
 
 @takes_other_libraries
 def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
@@ -230,7 +233,7 @@ def _change_rest(
 ) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(above[1] - above[0], -(-(n - first) // strips))
+    step = max(_LEAST, -(-(n - first) // strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

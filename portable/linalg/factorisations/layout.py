@@ -83,7 +83,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip=_STRIP,
             panel=_PANEL,
             wide=256,
-            strips=8,
+            strips=32,
         )
     block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
     while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
