@@ -1,4 +1,4 @@
-"""PyTorch as a peer, where it is installed: its settings, networks and convolutions."""
+"""PyTorch as a peer, where it is installed: its settings, networks, gradients and convolutions."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def torch_forward(case: Case) -> list[Contender]:
 def torch_training(case: Case, steps: int) -> list[Contender]:
     """Steps of training as written."""
     return _contenders(case, {"PyTorch": partial(_training, steps)})
+
+
+def torch_stencil_gradient(case: Case) -> list[Contender]:
+    """The gradient of a sum over a stencil by PyTorch's tape."""
+    return _contenders(case, {"PyTorch": _stencil_gradient})
 
 
 def _contenders(case: Case, ways: dict[str, Callable[..., Run]]) -> list[Contender]:
@@ -118,6 +123,19 @@ def _forward_graph(device: Device | None, *arrays: Any) -> Run:
     with torch.cuda.graph(graph):
         run()
     return lambda: (graph.replay(), out)[1]
+
+
+def _stencil_gradient(device: Device | None, x: Any) -> Run:
+    torch = torch_at_its_best()
+    leaf = as_tensors(device, (x,))[0].requires_grad_()
+
+    def run() -> Any:
+        middle = leaf[1:-1, 1:-1]
+        around = leaf[:-2, 1:-1] + leaf[2:, 1:-1] + leaf[1:-1, :-2] + leaf[1:-1, 2:]
+        (gradient,) = torch.autograd.grad((middle * (around - 4 * middle)).sum(), leaf)
+        return as_array(device, gradient)
+
+    return run
 
 
 def _training(steps: int, device: Device | None, *arrays: Any) -> Run:

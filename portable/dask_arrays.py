@@ -33,7 +33,7 @@ def on_device(x: Any, device: str | Device | None = None) -> Any:
     dask.array.Array
         Of the same chunks. Maps of blocks, element-wise functions, reductions, products, slices,
         concatenations and changes of chunks run on the device. Dask goes on believing that blocks
-        are NumPy's, so that what makes arrays of its own between them (`var`, `cumsum`) does not.
+        are NumPy's, so that what makes arrays of its own between them (`cumsum`) does not.
 
     Raises
     ------

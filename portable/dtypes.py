@@ -51,6 +51,11 @@ class DType:
         self.itemsize: Final = self.numpy.itemsize
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's, under the name by which ``numpy.dtype`` asks for it."""
+        return self.numpy
+
+    @property
     def bits(self) -> int:
         """Width in bits."""
         return 8 * self.itemsize

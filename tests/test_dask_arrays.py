@@ -31,6 +31,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "a sum of all": lambda x: x.sum(),
     "means": lambda x: x.mean(axis=1),
     "a mean of all": lambda x: x.mean(),
+    "deviations": lambda x: x.std(axis=0),
+    "a variance of all": lambda x: x.var(),
     "squares": lambda x: (x * x).mean(axis=0),
     "the greatest": lambda x: x.max(axis=1),
     "where the least are": lambda x: x.argmin(axis=0),

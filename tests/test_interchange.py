@@ -25,6 +25,7 @@ from portable.linalg import (
     lstsq,
     lu_factor,
     lu_solve,
+    prepare_gemm,
     qr,
     solve,
     svd,
@@ -128,6 +129,48 @@ def test_results_are_arrays_of_the_library(library: Any) -> None:
             exact = theirs.dtype.kind != "f"
             room = 0 if exact else ROOM * max(np.max(absolute), np.max(np.abs(theirs)))
             np.testing.assert_allclose(pt.to_numpy(mine), theirs, rtol=0, atol=room, err_msg=name)
+
+
+@pt.kernel
+def occupy(x, rounds):
+    value = x[0]
+    for _ in range(rounds):
+        value = value * 0.5 + 1.0
+    x[0] = value
+
+
+def test_memory_that_is_let_go_outlives_the_work_on_it(library: Any) -> None:
+    """Its library would put the images where filters were that a busy device has yet to read."""
+    device = device_of(library.asarray(A))
+    expected = conv2d(IMAGES, FILTERS)
+    busy = pt.asarray(np.ones(1, np.float32), device=device)
+    for rounds in (1, *[50 if device.interprets else 200_000] * 3):
+        occupy[1, 1](busy, rounds)
+        prepared = prepare_conv(IMAGES.shape, library.asarray(FILTERS))
+        found = prepared(library.asarray(IMAGES))
+        np.testing.assert_allclose(pt.to_numpy(found), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_prepared_work_is_in_the_order_of_the_stream() -> None:
+    torch = pytest.importorskip("torch")
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = (torch.tensor(x, device=where) for x in (A, IMAGES))
+    out, results = torch.empty(6, 6, device=where), torch.empty(1, 3, 3, 3, device=where)
+    product = prepare_gemm(a, a.T, out=out)
+    convolved = prepare_conv(IMAGES.shape, torch.tensor(FILTERS, device=where))
+    again = convolved.prepare(b, out=results)
+    stream = torch.cuda.Stream() if where == "cuda" else None
+    with torch.cuda.stream(stream):
+        for scale in (2, 4):
+            if stream is not None:
+                torch.cuda._sleep(20_000_000)
+            a.copy_(scale * torch.tensor(A))
+            b.copy_(scale * torch.tensor(IMAGES))
+            product()
+            again()
+            np.testing.assert_allclose(out.cpu(), scale**2 * A @ A.T, rtol=1e-5, atol=1e-5)
+            expected = scale * conv2d(IMAGES, FILTERS)
+            np.testing.assert_allclose(results.cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_numpy_arrays_go_with_them(library: Any) -> None:

@@ -34,7 +34,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.program import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, MarkTimer, Queue
 from portable.dtypes import DType
 from portable.errors import (
     DeviceError,
@@ -47,7 +47,9 @@ from portable.errors import (
 from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
 from portable_backends.common.devices import check
-from portable_backends.cuda.parameter_blocks import ParameterBlock, describing
+from portable_backends.common.loans import Loans
+from portable_backends.common.tensor_maps import describing
+from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.streams import before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 
@@ -115,7 +117,7 @@ class CuPyExecutable(Executable):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """From an array's address to NVIDIA's description of it."""
         return describing(argument, shape, strides)
 
@@ -193,6 +195,7 @@ class CuPyDevice(Device):
         self.capabilities = capabilities
         self._cupy = cupy
         self._array = cupy.ndarray
+        self._loans = Loans(self._mark_of_loans)
 
     def compile(self, program: Program) -> Executable:
         """Compile with NVRTC or hiprtc and load the result on this device."""
@@ -336,7 +339,9 @@ class CuPyDevice(Device):
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
                 words = array.view(np.uint8) if array.dtype in BYTES else array
-                return np.array(self._cupy.asnumpy(words), order="C").view(array.dtype)
+                held: np.ndarray[Any, Any] = np.array(self._cupy.asnumpy(words), order="C")
+                self._loans.settle()
+                return held.view(array.dtype)
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
 
@@ -349,6 +354,7 @@ class CuPyDevice(Device):
             raise DeviceFaultError(
                 f"{self.name} failed while running earlier work: {error}"
             ) from error
+        self._loans.settle()
 
     def namespace(self) -> Any:
         """CuPy by the Array API's names."""
@@ -466,11 +472,25 @@ class CuPyDevice(Device):
             with self.stream_scope():
                 shared = self._cupy.from_dlpack(array)
             if self.owns(shared):
-                return shared
+                return self._on_loan(shared)
         raise DeviceMismatchError(
             f"{type(array).__module__}.{type(array).__name__} does not share memory with "
             f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
         )
+
+    def _on_loan(self, shared: Any) -> Any:
+        """The same array, whose memory its library gets back when launches are done with it."""
+        cuda = self._cupy.cuda
+        loan = self._loans.loan(shared)
+        memory = cuda.UnownedMemory(shared.data.ptr, shared.nbytes, loan, self.index)
+        pointer = cuda.MemoryPointer(memory, 0)
+        return self._array(shared.shape, shared.dtype, pointer, shared.strides)
+
+    def _mark_of_loans(self) -> Mark | None:
+        """A mark, but for streams that are being captured, on which no event can be asked for."""
+        with self.stream_scope():
+            captured = self._cupy.cuda.get_current_stream().is_capturing()
+        return None if captured else self.mark()
 
 
 def _level(architecture: str) -> tuple[int, int]:

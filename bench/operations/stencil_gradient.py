@@ -6,7 +6,9 @@ import portable
 from portable.dtypes import float32, float64
 from portable.primitives import copy, fill
 from portable_bench.operation import Case, Operation, Run, Sizes, Work
+from portable_bench.peers import Peers
 from portable_bench.stencil import exact_gradient, stencil
+from portable_bench.torch_peers import torch_stencil_gradient
 
 
 class StencilGradient(Operation):
@@ -27,6 +29,10 @@ class StencilGradient(Operation):
 
     def exact(self, x: Any) -> Any:
         return exact_gradient(x)
+
+    def peers(self, case: Case) -> Peers:
+        """PyTorch's."""
+        return torch_stencil_gradient(case)
 
     def prepare(self, case: Case, x: Any) -> Run:
         y, gy, gx = copy(x), copy(x), copy(x)

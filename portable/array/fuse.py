@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from portable import recording
 from portable.array.fusion.fused_reduction import (
     Operand,
     ReductionPlan,
@@ -25,9 +26,12 @@ from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError
 from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import is_array, named_key
-from portable.lang.launch.plan import Repeatable
-from portable.namespace import device_of, on_device
+from portable.lang.launch.call_cache import maker_like
+from portable.lang.launch.packing import ArgumentText
+from portable.lang.launch.plan import Relaunch, Repeatable, text_for
+from portable.namespace import device_of, elsewhere, on_device
 from portable.primitives.base.operands import (
     broadcast_shapes,
     broadcast_strides,
@@ -39,6 +43,13 @@ from portable.primitives.maps.elementwise_kernel import FULL, Share
 from portable.primitives.maps.work import streams, vector_lanes, work_of
 
 _MAX_PLANS: Final = 1024
+_REPEAT_AFTER: Final = 4
+"""Calls after which it pays to compile what recognises more of them."""
+
+_MOST_REPEATS: Final = 4
+"""Calls of a function that are recognised, of its latest, for arguments of the same types."""
+
+_NO_CONSTANTS: Final[dict[str, Any]] = {}
 Shape = tuple[int, ...]
 
 
@@ -71,6 +82,28 @@ class _FusedPlan:
     several: bool
 
 
+class _Repeat(NamedTuple):
+    """What makes calls again that are like a few before.
+
+    Attributes
+    ----------
+    sample, shape : int, tuple of int
+        The number of the first array, and its shape.
+    launched : callable
+        Launches the kernel for arguments and results; gives False, nothing done, for others.
+    makers : tuple of callable
+        Make the results.
+    several : bool
+        Whether the function returns a tuple.
+    """
+
+    sample: int
+    shape: Any
+    launched: Relaunch
+    makers: tuple[Callable[[], Any], ...]
+    several: bool
+
+
 class Fused:
     """A function of arrays that runs as one kernel; made by `fuse`."""
 
@@ -79,11 +112,12 @@ class Fused:
         self.__name__: str = python.__name__
         self._python: Final = python
         self._plans: dict[Any, _FusedPlan | ReductionPlan] = {}
+        self._repeats: dict[Any, tuple[_Repeat, ...]] = {}
+        self._counts: dict[Any, int] = {}
 
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
 
-    @takes_other_libraries
     def __call__(self, *args: Any) -> Any:
         """The function's result or results, on the device of the arrays.
 
@@ -101,22 +135,55 @@ class Fused:
         OverflowError
             For an integer that is out of range for the arrays that it meets.
         """
+        if recording.active:
+            return self.called(*args)
+        result = self._again(args)
+        if result is None:
+            result = self.called(*args)
+            self._learn_in_time(args, result, tensors=True)
+        return result
+
+    @takes_other_libraries
+    def called(self, *args: Any) -> Any:
+        """A call as it is where it is not like an earlier one, or tapes look on."""
+        result = self._again(args)
+        if result is None:
+            result = self._by_plan(args)
+            self._learn_in_time(args, result, tensors=False)
+        return result
+
+    def _again(self, args: tuple[Any, ...]) -> Any:
+        """What a call gives that is like a few before; None for others."""
+        for known in self._repeats.get(self._repeat_key(args), ()):
+            if args[known.sample].shape == known.shape:
+                made = tuple(make() for make in known.makers)
+                if known.launched((*args, *made), _NO_CONSTANTS):
+                    return made if known.several else made[0]
+        return None
+
+    def _repeat_key(self, args: tuple[Any, ...]) -> Any:
+        return (named_key(self._python), *map(type, args))
+
+    def _learn_in_time(self, args: tuple[Any, ...], result: Any, *, tensors: bool) -> None:
+        """Learns a call, of tensors or of all others, when there were some like it."""
+        sample = result[0] if isinstance(result, tuple) else result
+        if is_tensor(sample) is not tensors or (tensors and not sample.is_cuda):
+            return
+        key = self._repeat_key(args)
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count % _REPEAT_AFTER == 0 and (repeat := self._learnt(args, result)) is not None:
+            if len(self._repeats) >= _MAX_PLANS:
+                self._repeats.clear()
+            self._repeats[key] = (repeat, *self._repeats.get(key, ())[: _MOST_REPEATS - 1])
+
+    def _by_plan(self, args: tuple[Any, ...]) -> Any:
+        """A call of a device's own arrays."""
         args = tuple(x.item() if isinstance(x, np.generic) else x for x in args)
         arrays = [x for x in args if is_array(x)]
         if not arrays:
             raise TypeError(f"{self.__name__} is fused and needs at least one array")
         device = device_of(*arrays)
-        views: list[ArrayView | None] = []
-        key: list[Any] = [device, named_key(self._python)]
-        for x in args:
-            if not is_array(x):
-                views.append(None)
-                key.append(type(x))
-                continue
-            view = device.view(on_device(device, x))
-            views.append(view)
-            key.append((view.dtype, view.shape, view.strides, view.address & 15))
-        name = tuple(key)
+        name, views = self._key_of(device, args)
         plan = self._plans.get(name)
         if plan is None:
             if len(self._plans) >= _MAX_PLANS:
@@ -125,6 +192,46 @@ class Fused:
         if isinstance(plan, ReductionPlan):
             return plan.run(device, args, views)
         return _run(plan, device, args, views)
+
+    def _learnt(self, args: tuple[Any, ...], result: Any) -> _Repeat | None:
+        """What launches more of the calls like one; None where only plans can."""
+        if elsewhere() is not None and any(type(x) is np.ndarray for x in args):
+            return None  # copies of which went there and back
+        made = result if isinstance(result, tuple) else (result,)
+        given = (*args, *made)
+        device = device_of(*(x for x in given if is_array(x)))
+        name, views = self._key_of(device, args)
+        plan = self._plans.get(name)
+        if device.interprets or not isinstance(plan, _FusedPlan) or not plan.launch or plan.ranges:
+            return None
+        views = [*views, *(device.view(on_device(device, x)) for x in made)]
+        text = text_for(device, given, _NO_CONSTANTS, views, len(made))
+        if text is None:
+            return None
+
+        def number(arg: int) -> str:
+            return f"{text.named(number_for)}(a{arg}, {text.named(plan.operands[arg].number)})"
+
+        words = ArgumentText("a{}_handle".format, "a{}_offset".format, number, text.named)
+        text.launch(plan.launch.parts, words)
+        sample = next(i for i, x in enumerate(args) if is_array(x))
+        makers = tuple(maker_like(device, x) for x in made)
+        launched = text.compiled(len(given))
+        return _Repeat(sample, args[sample].shape, launched, makers, plan.several)
+
+    def _key_of(self, device: Device, args: tuple[Any, ...]) -> tuple[Any, list[ArrayView | None]]:
+        """What calls with the same plan have in common, and views of the arrays."""
+        views: list[ArrayView | None] = []
+        key: list[Any] = [device, named_key(self._python)]
+        for x in args:
+            if not is_array(x):
+                views.append(None)
+                key.append(type(x))
+                continue
+            view = device.view(x if device.owns(x) else on_device(device, x))
+            views.append(view)
+            key.append((view.dtype, view.shape, view.strides, view.address & 15))
+        return tuple(key), views
 
     def _new_plan(
         self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]

@@ -17,13 +17,19 @@ from portable.conv.route import Route, route
 from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
-from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
+from portable.interchange.libraries import (
+    exchanged,
+    is_other,
+    prepares_for_other_libraries,
+    runs_where_it_lives,
+    takes_other_libraries,
+)
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
 from portable.linalg.products.activation import activation_of
-from portable.namespace import device_of_arrays, elsewhere, on_device
+from portable.namespace import device_of_arrays, elsewhere
 from portable.tune.table import recent_state, state
 from portable.typing import ArrayT
 
@@ -144,6 +150,9 @@ def prepare(
         To be called with images, and with ``out=`` for no allocation at all.
     """
     given = [a for a in (w, bias, scale, workspace) if a is not None]
+    if any(map(is_other, given)):
+        named = {"bias": bias, "scale": scale, "workspace": workspace, "activation": activation}
+        return exchanged(prepare, (x_shape, w), named | dict(options))
     away = elsewhere() if all(isinstance(a, np.ndarray) for a in given) else None
     if away is not None:
         sent = [None if a is None else away.from_numpy(a) for a in (w, bias, scale, workspace)]
@@ -152,9 +161,6 @@ def prepare(
         made.reads_bias_of(bias)
         return made
     device = device_of_arrays(*given)
-    w, bias, scale, workspace = (
-        a if a is None else on_device(device, a) for a in (w, bias, scale, workspace)
-    )
     kind = common_dtype("conv2d", DTYPES, w=w, bias=bias, scale=scale)
     way = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind)
     filters = way.method.shape.filters
@@ -289,6 +295,7 @@ class Convolution:
         self._check(x, residual, out)
         return self._made(x, residual, out)  # type: ignore[no-any-return]
 
+    @prepares_for_other_libraries
     def prepare(self, x: Any, *, out: Any, residual: Any = None) -> Callable[[], None]:
         """The results of the same arrays again and again, at the cost of a launch a kernel.
 

@@ -17,7 +17,7 @@ from portable.conv.settings import Options, Settings, settings
 from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
-from portable.interchange.libraries import takes_other_libraries
+from portable.interchange.libraries import prepares_for_other_libraries, takes_other_libraries
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
 from portable.linalg.base.operands import common_dtype, overlap
@@ -140,6 +140,7 @@ def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Op
     return result
 
 
+@prepares_for_other_libraries
 def prepare_input_gradient(
     dy: Any, w: Any, *, out: Any, **options: Unpack[Options]
 ) -> Callable[[], None]:
@@ -164,6 +165,7 @@ def prepare_input_gradient(
     return repeated(partial(_by_images, dy, w, tuple(out.shape), out, options))
 
 
+@prepares_for_other_libraries
 def prepare_weight_gradient(
     x: Any, dy: Any, *, out: Any, **options: Unpack[Options]
 ) -> Callable[[], None]:

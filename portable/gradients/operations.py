@@ -487,7 +487,7 @@ OPERATIONS: Final[dict[Any, Callable[[TapeLike, Any, Any, Any], Any]]] = {
     _plain(scatter): scatters,
     _plain(sort): in_order,
     **dict.fromkeys(map(_plain, (conv1d, conv2d, conv3d)), convolved),
-    _plain(Fused.__call__): _fused,
+    _plain(Fused.called): _fused,
     gemm: multiplied,
 }
 """The rule of each operation that a tape records."""

@@ -377,6 +377,42 @@ def stream_of(arguments: Sequence[Any]) -> int | None:
     return None
 
 
+def in_order_of_tensors(
+    again: Callable[[], _Result], device: Device, arguments: Iterable[Any]
+) -> Callable[[], _Result]:
+    """Prepared work on PyTorch's stream of each call, where a GPU's tensors are among arguments."""
+    sample = next((x for x in arguments if is_tensor(x) and x.is_cuda), None)
+    if sample is None:
+        return again
+
+    def ordered() -> _Result:
+        address = tensors.stream_of(sample)
+        assert address is not None
+        with device.on_stream(address):
+            return again()
+
+    return ordered
+
+
+def prepares_for_other_libraries(
+    function: Callable[_Parameters, Callable[[], _Result]],
+) -> Callable[_Parameters, Callable[[], _Result]]:
+    """Makes what prepares work, a function without arguments, take arrays of any library.
+
+    They are taken once. What each call does is in the order of PyTorch's stream at that time.
+    """
+
+    @wraps(function)
+    def prepare(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Callable[[], _Result]:
+        given = (*args, *kwargs.values())
+        others = [x for x in given if type(x) not in _NONE and is_other(x)]
+        if not others:
+            return function(*args, **kwargs)
+        return in_order_of_tensors(exchanged(function, args, kwargs), device_of(*others), others)
+
+    return prepare
+
+
 def like(sample: Any, host: np.ndarray[Any, Any]) -> Any:
     """A host's array in the library, and on the device, of another array."""
     from array_api_compat import device

@@ -24,7 +24,7 @@ class Epoch:
     accuracy: float | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class History:
     """The course of a training, epoch by epoch.
 
@@ -58,6 +58,14 @@ class History:
     stopped: Stopped = "epochs"
     restored: bool = False
     kept_epoch: int | None = None
+
+    def __repr__(self) -> str:
+        """The first and last losses, not those of each epoch."""
+        parts = [f"{self.epochs} epochs in {self.seconds:.3g} s, stopped by {self.stopped!r}"]
+        for name, losses in (("loss", self.train), ("validation", self.validation)):
+            if losses:
+                parts.append(f"{name} {losses[0]:.4g} to {losses[-1]:.4g}")
+        return f"<History: {', '.join(parts)}>"
 
     @property
     def epochs(self) -> int:

@@ -18,7 +18,11 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
 from portable.interchange.host_arrays import tell_of_copies
-from portable.interchange.libraries import runs_where_it_lives, takes_other_libraries
+from portable.interchange.libraries import (
+    prepares_for_other_libraries,
+    runs_where_it_lives,
+    takes_other_libraries,
+)
 from portable.linalg.base.operands import overlap
 from portable.nn import files
 from portable.nn.layers.layer import Layer, Shape, output_shapes
@@ -155,6 +159,7 @@ class Network(ABC):
                 self._forward(x, target)
         return target
 
+    @prepares_for_other_libraries
     def prepare(self, x: Any, *, out: Any) -> Callable[[], object]:
         """The cheapest forward pass of the same arrays again and again, as a function.
 

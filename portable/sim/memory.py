@@ -79,6 +79,7 @@ atomic beside accesses of the same workgroup only."""
 
 _WRITES = {kind for kind in get_args(AccessKind) if kind.endswith(("write", "update"))}
 _READS = {kind for kind in get_args(AccessKind) if kind.endswith(("read", "update"))}
+_RACE_KINDS = {kind: kind.replace("update", "write") for kind in get_args(AccessKind)}
 
 
 class Shadow:
@@ -124,7 +125,7 @@ class Shadow:
         if self.written is not None and kind in _READS:
             self._check_written(w, access, self.written)
         if self.races is not None:
-            collision = self.races.collision(w, access, _race_kind(kind))
+            collision = self.races.collision(w, access, _RACE_KINDS[kind])
             if collision is not None:
                 raise report.race(w, access, kind, collision)
 
@@ -148,13 +149,9 @@ class Shadow:
         if self.written is not None and kind in _WRITES:
             self.written[access.granules] = True
         if self.races is not None:
-            collision = self.races.record(w, access, _race_kind(kind))
+            collision = self.races.record(w, access, _RACE_KINDS[kind])
             if collision is not None:
                 raise report.race(w, access, kind, collision)
-
-
-def _race_kind(kind: AccessKind) -> str:
-    return kind.replace("update", "write")
 
 
 # New arrays whose memory counts as never written, until a kernel or the host writes it.

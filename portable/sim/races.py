@@ -12,7 +12,7 @@ unordered among themselves, and all of them count.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from portable.sim.values import Value
 
 _FEW: Final = 8
 """Of so many workgroups the latest accesses are looked at before all of them are."""
+
+_SITES: Final = 24
+"""Bits of a stamp that name the site; the rest are the time."""
 
 
 class Collision(NamedTuple):
@@ -59,7 +62,7 @@ class _Log:
 
 
 class _Records:
-    """The latest accesses of one kind to every granule, by thread, workgroup time and site.
+    """The latest accesses of one kind to every granule, by thread and stamp: time and site.
 
     Where several threads of one workgroup made unordered accesses, the thread is the workgroup's
     pseudo-thread "many" and `pair` holds two of them. Unordered accesses of other workgroups
@@ -72,20 +75,18 @@ class _Records:
         "kind",
         "many",
         "pair",
-        "site",
         "spilled",
+        "stamp",
         "stride",
         "thread",
-        "time",
     )
 
     def __init__(self, kind: str, granules: int, stride: int, ordered: bool) -> None:
         self.kind = kind
         self.stride = stride
         self.many = stride - 1
-        self.thread = np.zeros(granules, np.int32)
-        self.time = np.zeros(granules, np.int32)
-        self.site = np.zeros(granules, np.int32)
+        self.thread = np.zeros(granules, np.int64)
+        self.stamp = np.zeros(granules, np.int64)
         self.pair: Value | None = None
         self.spilled: dict[int, dict[int, tuple[int, int]]] = {}
         self._latest: dict[int, int] = {}  # by workgroup
@@ -111,22 +112,25 @@ class _Records:
             if i is not None:
                 granule = int(granules[i])
                 other = self._other(granule, int(threads[i]))
-                return Collision(i, self.kind, other, int(self.site[granule]))
+                return Collision(i, self.kind, other, int(_site(self.stamp[granule])))
         return self._spilled_collision(w, granules, threads, foreign)
 
     def _all_before(self, w: Group) -> bool:
         """Whether the common floors order all there is, by the latest of each workgroup."""
+        if len(self._latest) > _FEW:
+            return False
         floors = w.clock.common.floors
-        return len(self._latest) <= _FEW and all(
-            time <= floors[workgroup] for workgroup, time in self._latest.items()
-        )
+        for workgroup, time in self._latest.items():  # noqa: SIM110  (`all` takes twice as long)
+            if time > floors[workgroup]:
+                return False
+        return True
 
     def _before(self, w: Group, granules: Value, threads: Value, together: bool) -> Value:
         """Where the common floors alone order the accesses."""
         earlier, floors = self.thread[granules], w.clock.common.floors
         alone = len(self._latest) == 1 and w.number in self._latest
-        known = floors[w.number] if alone else floors[earlier // self.stride]
-        before: Value = self.time[granules] <= known
+        known = int(floors[w.number]) if alone else floors[earlier // self.stride].astype(np.int64)
+        before: Value = self.stamp[granules] < (known + 1 << _SITES)
         if not together:
             before |= earlier == threads
         return before
@@ -146,8 +150,8 @@ class _Records:
         """The same where one thread accessed each; equal questions are asked once."""
         if not late.size:
             return None
-        earlier = self.thread[granules[late]].astype(np.int64)
-        time = self.time[granules[late]]
+        earlier = self.thread[granules[late]]
+        time = self.stamp[granules[late]] >> _SITES
         item = self._askers(w, threads[late])
         question = (earlier * (int(time.max()) + 1) + time) * self.stride + item
         for i in np.sort(np.unique(question, return_index=True)[1]).tolist():
@@ -233,13 +237,12 @@ class _Records:
     def replace(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         """These accesses stand for all earlier ones."""
         self.thread[granules] = threads
-        self.time[granules] = w.clock.time
-        self.site[granules] = site
+        self.stamp[granules] = (w.clock.time << _SITES) + site
         self._latest[w.number] = w.clock.time
 
     def clear(self, granules: Value) -> None:
         """Forget; what follows is ordered after a write that is."""
-        self.time[granules] = 0
+        self.stamp[granules] = 0
         if self.spilled:
             for granule in granules.tolist():
                 self.spilled.pop(granule, None)
@@ -256,12 +259,15 @@ class _Records:
         late, who = granules[~before], threads[~before]
         is_own = self.thread[late] // self.stride == w.number
         self._mark_shared(w, late[is_own], self.thread[late[is_own]], who[is_own])
-        self.time[late[is_own]] = w.clock.time
+        shared = late[is_own]
+        self.stamp[shared] = (w.clock.time << _SITES) + _site(self.stamp[shared])
         if not is_own.all():
             self._spill(w, late[~is_own], who[~is_own], site)
 
     def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
+        if granules.size == 1:
+            return
         lost = self.thread[granules] != threads
         if np.count_nonzero(lost):
             self._mark_shared(w, granules[lost], self.thread[granules[lost]], threads[lost])
@@ -280,6 +286,11 @@ class _Records:
             self.spilled.setdefault(granule, {})[thread] = (w.clock.time, site)
 
 
+def _site(stamp: Any) -> Any:
+    """The site of a stamp, or those of several."""
+    return stamp & (1 << _SITES) - 1
+
+
 class RaceCells:
     """What is known of the accesses to one piece of contiguous memory."""
 
@@ -290,7 +301,8 @@ class RaceCells:
         cells = self._kinds.get("write")
         if cells is None:
             return None
-        return cells.thread[granules], cells.time[granules], cells.site[granules]
+        stamps = cells.stamp[granules]
+        return cells.thread[granules], stamps >> _SITES, _site(stamps)
 
     def __init__(self, granules: int, stride: int, ordered: bool) -> None:
         self._granules = granules

@@ -14,7 +14,14 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
-from portable.sparse.products import by_matrix, by_vector, longest_shared, shares_of
+from portable.sparse.products import (
+    SHARE_OF_ROWS,
+    by_matrix,
+    by_vector,
+    longest_shared,
+    share_of_group,
+    shares_of,
+)
 
 
 def like(xp: Any, x: Any, values: Any, dtype: Any) -> Any:
@@ -209,7 +216,11 @@ class CSR:
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
         parts = (self.data, self.columns, self.offsets)
-        return by_vector(*parts, x, self._starts) if len(x.shape) == 1 else by_matrix(*parts, x)
+        return (
+            by_vector(*parts, x, self._starts)
+            if len(x.shape) == 1
+            else by_matrix(*parts, x, self._fine_starts)
+        )
 
     @cached_property
     def _starts(self) -> Any:
@@ -219,7 +230,14 @@ class CSR:
             return None
         xp = array_namespace(self.offsets)
         uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
-        return shares_of(self.offsets, self.nnz) if uneven else None
+        return shares_of(self.offsets, self.nnz, share_of_group(self.device)) if uneven else None
+
+    @cached_property
+    def _fine_starts(self) -> Any:
+        """Where shares for products with matrices begin; None where processors share rows out."""
+        if self.device.capabilities.single_work_items:
+            return None
+        return shares_of(self.offsets, self.nnz, SHARE_OF_ROWS)
 
     def _rows(self) -> Any:
         """The row of each number."""

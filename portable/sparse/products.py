@@ -296,15 +296,98 @@ def csr_share_by_matrix(
 
 
 @kernel
-def csr_rows_by_matrix(a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any) -> None:
-    """``out = a x`` of a dense matrix, a work-item for each element, neighbours along rows."""
-    width = out.shape[1]
-    row, j = kl.global_id(0) // width, kl.global_id(0) % width
-    if row < out.shape[0]:
-        total = kl.cast(0, ACC)
-        for k in range(a.offsets[row], a.offsets[row + 1]):
-            total = total + kl.cast(a.data[k], ACC) * kl.cast(x[a.columns[k], j], ACC)
-        out[row, j] = total
+def csr_even_by_matrix(
+    a: Rows,
+    x: kl.Array,
+    out: kl.Array,
+    starts: Any,
+    sums: kl.Array,
+    *,
+    ACC: Any,
+    SIZE: int,
+    LANES: int,
+    EACH: int,
+) -> None:
+    """``out = a x`` of a dense matrix, but for what rows have in shares before that of their end.
+
+    `LANES` neighbouring work-items take `SIZE` rows and numbers together, however long rows are,
+    and as many columns of the result in vectors of `EACH`; others are further workgroups'.
+
+    Parameters
+    ----------
+    a, x, out
+        The matrices, the sparse one as of `Rows`.
+    starts : array, shape (shares + 1,)
+        Of `csr_mark_shares`.
+    sums : array, shape (shares, columns)
+        What each share has of the row that goes on after it: for `csr_add_carried_rows`.
+    ACC : DType
+        The type to sum in.
+    SIZE, LANES, EACH : int
+        Rows and numbers of a share, work-items for one, and columns of each of these.
+    """
+    share = kl.global_id(0) // LANES
+    j = (kl.group_id(1) * LANES + kl.global_id(0) % LANES) * EACH
+    if share < sums.shape[0] and j < out.shape[1]:
+        row, stop = starts[share], starts[share + 1]
+        steps = kl.cast(a.data.shape[0], kl.i64) + (a.offsets.shape[0] - 1)
+        k = kl.cast(share, kl.i64) * SIZE - row
+        end = kl.minimum(kl.cast(share + 1, kl.i64) * SIZE, steps) - stop
+        for ended in range(row, stop):
+            last = kl.cast(a.offsets[ended + 1], kl.i64)
+            put(out, ended, j, sum_of_rows(a, x, k, last, j, ACC, EACH), EACH)
+            k = last
+        put(sums, share, j, sum_of_rows(a, x, k, end, j, ACC, EACH), EACH)
+
+
+@function
+def sum_of_rows(a: Rows, x: kl.Array, first: Any, last: Any, j: Any, ACC: Any, EACH: int) -> Any:
+    """What some numbers of a row come to with `EACH` columns of a matrix, from `j` on."""
+    total = kl.splat(kl.cast(0, ACC), EACH) if EACH > 1 else kl.cast(0, ACC)
+    for k in kl.range(first, last, unroll=4):
+        factor = kl.cast(a.data[k], ACC)
+        if EACH > 1:
+            total = total + kl.splat(factor, EACH) * kl.cast(
+                kl.vload(x, a.columns[k], j, lanes=EACH), ACC
+            )
+        else:
+            total = total + factor * kl.cast(x[a.columns[k], j], ACC)
+    return total
+
+
+@function
+def put(out: kl.Array, row: Any, j: Any, value: Any, EACH: int) -> None:
+    """Stores a number, or a vector of `EACH`."""
+    if EACH > 1:
+        kl.vstore(out, row, j, value)
+    else:
+        out[row, j] = value
+
+
+@kernel
+def csr_add_carried_rows(
+    offsets: kl.Array, starts: Any, sums: kl.Array, out: kl.Array, *, SIZE: int
+) -> None:
+    """Adds to rows what shares before the one where they end had of them, in order.
+
+    A work-item for each number of `sums`; the first share of a row adds up all.
+
+    Parameters
+    ----------
+    offsets, starts, sums, out, SIZE
+        Of `csr_even_by_matrix`.
+    """
+    width = sums.shape[1]
+    share, j = kl.global_id(0) // width, kl.global_id(0) % width
+    if share < sums.shape[0]:
+        row = starts[share + 1]
+        if row < out.shape[0] and (share == 0 or starts[share] != row):
+            stop = (kl.cast(offsets[row + 1], kl.i64) + row) // SIZE
+            total = kl.cast(0, sums.dtype)
+            for at in kl.range(kl.cast(share, kl.i64), stop, unroll=8):
+                total = total + sums[at, j]
+            if stop > share:
+                out[row, j] = out[row, j] + kl.cast(total, out.dtype)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -317,6 +400,10 @@ _EACH: Final = 7
 """Rows and numbers of a work-item where they are; odd, so that items read different banks."""
 _MOST_ITEMS: Final = 512
 """Work-items of a workgroup that has such a share."""
+
+SHARE_OF_ROWS: Final = 128
+"""Rows and numbers that work-items of a sub-group multiply by a few columns of a matrix."""
+_MOST_COLUMNS: Final = 4
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
@@ -374,7 +461,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 
 
 @takes_other_libraries
-def shares_of(offsets: Any, numbers: int) -> Any:
+def shares_of(offsets: Any, numbers: int, size: int) -> Any:
     """Where shares of as many rows and numbers begin.
 
     Parameters
@@ -383,6 +470,8 @@ def shares_of(offsets: Any, numbers: int) -> Any:
         As of `Rows`.
     numbers : int
         How many there are.
+    size : int
+        Rows and numbers of a share.
 
     Returns
     -------
@@ -390,11 +479,15 @@ def shares_of(offsets: Any, numbers: int) -> Any:
         Rows that end before each share, int64.
     """
     device = device_of_arrays(offsets)
-    size = _EACH * _items(device)
     count = -(-(int(offsets.shape[0]) - 1 + numbers) // size) + 1
     starts = device.empty((count,), int64)
     csr_mark_shares[count, _WORKGROUP](offsets, numbers, starts, SIZE=size)
     return starts
+
+
+def share_of_group(device: Device) -> int:
+    """Rows and numbers that a workgroup multiplies by a vector."""
+    return _EACH * _items(device)
 
 
 def _items(device: Device) -> int:
@@ -415,7 +508,7 @@ def _in_even_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc:
 
 
 @takes_other_libraries
-def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
+def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any:
     """The product of a sparse and a dense matrix.
 
     Parameters
@@ -424,6 +517,8 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
         The sparse matrix, as of `Rows`.
     x : array, shape (n, k)
         The dense one.
+    starts : array or None
+        Of `shares_of`, of `SHARE_OF_ROWS`; None where work-items have a processor each.
 
     Returns
     -------
@@ -443,8 +538,23 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any) -> Any:
         lanes = min(most, 1 << width.bit_length() - 1)
         csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
     else:
-        csr_rows_by_matrix[rows * width, _WORKGROUP](a, x, out, ACC=acc)
+        _in_fine_shares(device, a, x, starts, out, acc)
     return out
+
+
+def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
+    shares, width = int(starts.shape[0]) - 1, int(x.shape[1])
+    most = 1 if acc.is_complex else _MOST_COLUMNS
+    each = next(n for n in (4, 2, 1) if n <= most and width % n == 0)
+    lanes = min(power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
+    sums = device.empty((shares, width), acc)
+    space = groups(-(-shares * lanes // _WORKGROUP), -(-width // (lanes * each)))
+    csr_even_by_matrix[space, (_WORKGROUP, 1)](
+        a, x, out, starts, sums, ACC=acc, SIZE=SHARE_OF_ROWS, LANES=lanes, EACH=each
+    )
+    csr_add_carried_rows[shares * width, _WORKGROUP](
+        a.offsets, starts, sums, out, SIZE=SHARE_OF_ROWS
+    )
 
 
 def _shares(device: Device, work: int) -> tuple[int, int]:

@@ -134,7 +134,12 @@ def package_of_saxpy() -> None:
     """What the command before the block makes."""
     from portable import compiled
 
-    made = compiled.compile_kernel(saxpy, "float, f32[:], f32[:]", workgroup=256)
+    made = compiled.compile_kernel(
+        saxpy,
+        "float, f32[:], f32[:]",
+        devices=["cuda" if has_cuda() else "cpu"],
+        workgroup=256,
+    )
     compiled.save_compiled("saxpy.zip", [made])
 
 

@@ -211,7 +211,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((70, 70),), _compiled
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 2, 2)), _crowd),
     _way(
         "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
@@ -307,8 +307,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
     # sparse matrices
-    "csr_add_carried csr_even_by_vector csr_mark_shares csr_rows_by_matrix csr_rows_by_vector "
-    "csr_share_by_matrix csr_share_by_vector": "tests/sparse/test_sparse.py",
+    "csr_add_carried csr_add_carried_rows csr_even_by_matrix csr_even_by_vector csr_mark_shares "
+    "csr_rows_by_vector csr_share_by_matrix csr_share_by_vector": "tests/sparse/test_sparse.py",
 }
 """Kernels, several in a key, that only sizes or options beyond these doors reach, and their tests.
 

@@ -23,7 +23,7 @@ from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
     HIP,
-    compile_cuda,
+    compile_cuda_together,
     compile_hip_together,
     cuda_missing,
     hip_missing,
@@ -84,15 +84,13 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_panels_compile_for_cuda(dtype: str, turned: bool) -> None:
-    for each in panels(CUDA, dtype, turned=turned):
-        assert each.entry in compile_cuda(each)
+    compile_cuda_together(panels(CUDA, dtype, turned=turned))
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_the_rest_compiles_for_cuda(dtype: str) -> None:
-    for each in others(CUDA, dtype):
-        assert each.entry in compile_cuda(each)
+    compile_cuda_together(others(CUDA, dtype))
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())

@@ -23,7 +23,7 @@ from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
     HIP,
-    compile_cuda,
+    compile_cuda_together,
     compile_hip_together,
     cuda_missing,
     hip_missing,
@@ -63,8 +63,7 @@ def programs(can: Capabilities, dtype: str) -> list[Program]:
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_compile_for_cuda(dtype: str) -> None:
-    for each in programs(CUDA, dtype):
-        assert each.entry in compile_cuda(each)
+    compile_cuda_together(programs(CUDA, dtype))
 
 
 def tall_programs(can: Capabilities) -> list[Program]:
@@ -80,8 +79,7 @@ def tall_programs(can: Capabilities) -> list[Program]:
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 def test_kernels_of_tall_matrices_compile_for_cuda() -> None:
-    for each in tall_programs(CUDA):
-        assert each.entry in compile_cuda(each)
+    compile_cuda_together(tall_programs(CUDA))
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())

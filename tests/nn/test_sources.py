@@ -24,7 +24,14 @@ from portable.nn.loss_passes import Batch, Sums
 from portable.nn.optimizers import Trained, rule_of
 from portable.nn.sequential import perceptron
 from portable.nn.stages import linear
-from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda_together,
+    compile_hip,
+    cuda_missing,
+    hip_missing,
+)
 
 SIZES = (10, 64, 1)
 
@@ -90,8 +97,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_compiles_for_cuda(dtype: str) -> None:
-    for each in programs(CUDA, dtype):
-        assert each.entry in compile_cuda(each)
+    compile_cuda_together(programs(CUDA, dtype))
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())

@@ -146,6 +146,10 @@ def test_the_progress_bar_shows_losses(device: Device, capsys: pytest.CaptureFix
 def test_the_best_epoch_is_that_of_the_least_loss() -> None:
     assert History().best_epoch is None
     assert History(train=[3, 1, 2]).best_epoch == 1
+    long = repr(History(train=[3.0] * 999 + [0.25], validation=[1.0], seconds=2))
+    assert long == (
+        "<History: 1000 epochs in 2 s, stopped by 'epochs', loss 3 to 0.25, validation 1 to 1>"
+    )
     assert History(train=[3, 1, 2], validation=[1, 2, float("nan")]).best_epoch == 0
 
 

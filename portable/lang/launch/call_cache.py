@@ -22,7 +22,7 @@ from portable.lang.arguments.arguments import byte_range
 from portable.lang.arguments.structs import flattened
 from portable.lang.launch.enqueued import RECORDING, Launch, Step, recorded
 from portable.lang.launch.packing import ArgumentText
-from portable.lang.launch.relaunch import Pair, Relaunch, Text, text_for
+from portable.lang.launch.plan import Pair, Relaunch, Text, text_for
 from portable.namespace import device_of_arrays, on_device
 
 _AFTER: Final = 4
@@ -221,7 +221,7 @@ def _learnt(
         table,
         device,
         device.current_queue(),
-        _maker(device, given[-1]),
+        maker_like(device, given[-1]),
         text.compiled(len(given)),
         tuple(places.kept.values()),
         places.size,
@@ -233,8 +233,8 @@ def _seen(device: Device, x: Any) -> ArrayView:
     return device.view(x if device.owns(x) else on_device(device, x))
 
 
-def _maker(device: Device, result: Any) -> Callable[[], Any]:
-    """What makes results."""
+def maker_like(device: Device, result: Any) -> Callable[[], Any]:
+    """What makes arrays, or tensors, like a result at the least cost."""
     shape = tuple(result.shape)
     if is_tensor(result):
         empty = sys.modules["torch"].empty

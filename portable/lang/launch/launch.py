@@ -21,7 +21,7 @@ from portable import recording
 from portable.backend import ArrayView, Device
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
-from portable.interchange.libraries import stream_of, tensors_viewed
+from portable.interchange.libraries import in_order_of_tensors, stream_of, tensors_viewed
 from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import (
     Specialisation,
@@ -48,12 +48,12 @@ from portable.lang.launch.plan import (
     BoundProgram,
     Lowered,
     Plan,
+    Relaunch,
     Repeatable,
     disjoint_by,
     overlap_pairs,
     relaunch_for,
 )
-from portable.lang.launch.relaunch import Relaunch
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
@@ -208,7 +208,7 @@ class Launcher:
         self, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> tuple[Plan, list[ArrayView | None], BoundProgram]:
         """Launches it; gives its plan, views of its arrays, and what was launched."""
-        plan, views, bound, leaves = self._resolve(args, constants)
+        plan, views, bound, leaves, _shared = self._resolve(args, constants)
         stream = stream_of(leaves)
         with nullcontext() if stream is None else plan.device.on_stream(stream):
             bound.executable.launch(plan.groups, bound.packing.pack_views(views, leaves))
@@ -237,11 +237,11 @@ class Launcher:
             away = _elsewhere(args)
             if away is not None:
                 return self._sent(away, args, constants)
-            plan, views, bound, leaves = self._resolve(args, constants)
+            plan, views, bound, leaves, shared = self._resolve(args, constants)
         except PortableError as error:
             raise without_frames(error) from error.__cause__
         launch = bound.executable.prepare(plan.groups, bound.packing.pack_views(views, leaves))
-        return _keeping(launch, args)
+        return _keeping(in_order_of_tensors(launch, plan.device, leaves), (args, shared))
 
     def repeatable(
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool | None = None
@@ -251,7 +251,7 @@ class Launcher:
         Where that is left out, later arguments overlap as these do.
         """
         self._renew()
-        plan, _, bound, _ = self._resolve(args, constants)
+        plan, _, bound, *_ = self._resolve(args, constants)
         return Repeatable(plan.groups, bound if disjoint is None else plan.bound(disjoint))
 
     def repeatable_on(
@@ -265,7 +265,7 @@ class Launcher:
 
     def _relaunch(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Relaunch | None:
         """What makes launches of arguments like these again; None where only a call can."""
-        plan, views, bound, _ = self._resolve(args, constants)
+        plan, views, bound, *_ = self._resolve(args, constants)
         return relaunch_for(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
@@ -274,7 +274,7 @@ class Launcher:
         NumPy's arrays are taken where kernels see them in place.
         """
         self._renew()
-        plan, views, bound, leaves = self._resolve(args, constants)
+        plan, views, bound, leaves, _ = self._resolve(args, constants)
         return Lowered(
             bound.program, bound.executable, plan.groups, bound.packing.pack_views(views, leaves)
         )
@@ -312,12 +312,14 @@ class Launcher:
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
-    ) -> tuple[Plan, list[ArrayView | None], BoundProgram, tuple[Any, ...]]:
+    ) -> tuple[Plan, list[ArrayView | None], BoundProgram, tuple[Any, ...], list[Any]]:
         """The plan of a launch, and its arguments with tuples and structs taken apart.
 
-        `leaves` are these arguments, given where `args` has tuples or structs.
+        `leaves` are these arguments, given where `args` has tuples or structs. Last come the
+        device's arrays in memory of other libraries, to be held until the launch is enqueued.
         """
         device: Device | None = None
+        shared: list[Any] = []
         views: list[ArrayView | None] = []
         keys: list[Any] = [None, structure_of(args)] if leaves else [None]
         for x in leaves or args:
@@ -341,6 +343,7 @@ class Launcher:
                 device_of(*[y for y in leaves or args if is_array(y)])
             if not device.owns(x):
                 x = on_device(device, x)
+                shared.append(x)
             view = device.view(x)
             views.append(view)
             layout = view[8]
@@ -362,7 +365,7 @@ class Launcher:
             plan = self._find(key, device, args, views, constants)
         disjoint = not plan.pairs or disjoint_by(plan.pairs, views)
         bound = plan.variants.get(disjoint) or plan.bound(disjoint)
-        return plan, views, bound, leaves or args
+        return plan, views, bound, leaves or args, shared
 
     def _device_of(self, kind: type, x: Any) -> Device:
         """The device of an array; the one of the latest launch, if it owns it, is found fastest.
@@ -490,10 +493,10 @@ def _ndim(ndrange: Three | Groups) -> int:
     return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
 
 
-def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
+def _keeping(launch: Callable[[], None], arguments: object) -> Callable[[], None]:
     """The launch, holding on to its arrays."""
     kept = partial(launch)
-    kept.__dict__["arguments"] = args
+    kept.__dict__["arguments"] = arguments
     return kept
 
 

@@ -32,6 +32,7 @@ from portable.interchange.libraries import (
     device_elsewhere,
     exchanged,
     is_other,
+    prepares_for_other_libraries,
 )
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
@@ -149,6 +150,7 @@ def gemm(
 _CALLS: Final = CallTraits(alike=((0, 1), (2, 4)))
 
 
+@prepares_for_other_libraries
 def prepare_gemm(
     a: ArrayT,
     b: ArrayT,
@@ -194,12 +196,7 @@ def prepare_gemm(
     if type(a) is np.ndarray and device_elsewhere((a, b, c, bias, out), {}):
         again = partial(gemm, a, b, c=c, bias=bias, out=out, alpha=alpha, beta=beta)
         return partial(_discarded, partial(again, activation=activation, **options))
-    device = device_of_arrays(a, b, out, *[x for x in (c, bias) if x is not None])
-    left, right, *others = (
-        None if x is None else on_device(device, x) for x in (a, b, c, bias, out)
-    )
-    factors = _factor("alpha", alpha), _factor("beta", beta)
-    given = _Given(factors[0], left, right, factors[1], *others)
+    given = _Given(_factor("alpha", alpha), a, b, _factor("beta", beta), c, bias, out)
     wanted = _wanted(given.beta, activation, options)
     device, plan = _checked(given, wanted)
     if 0 in plan.shape:

@@ -35,7 +35,7 @@ from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vect
 from portable.linalg.spectral.hop_blocks import lead_back_hops
 from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 
 _TILE: Final = (32, 8, 1)

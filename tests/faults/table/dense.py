@@ -8,7 +8,7 @@ from tests.faults.fault import fault, without_barrier
 
 LINALG: Final = "portable.linalg."
 PANEL: Final = LINALG + "dense.panel_kernels:"
-REFLECTORS: Final = LINALG + "dense.reflector_kernels:"
+REFLECTORS: Final = LINALG + "dense.reduction:"
 DIRECT: Final = LINALG + "singular_values.direct_kernels:"
 BISECTION: Final = LINALG + "singular_values.bidiagonal:"
 JACOBI: Final = LINALG + "singular_values.jacobi_kernels:"

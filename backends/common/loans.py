@@ -1,0 +1,79 @@
+"""Memory of other libraries, given back to them once the work that was enqueued on it is done."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Final
+
+from portable.backend.queues import Mark
+
+
+class Loans:
+    """Arrays that a device uses in the memory of libraries which order their own work alone.
+
+    Such a library (JAX) uses the memory of an array that was let go for its next one at once: it
+    knows nothing of launches which are still to read it. So an array taken over through DLPack is
+    kept, when nobody holds it any more, until all that was enqueued by then is done. What is done
+    is looked for whenever another array is taken, and where the host has waited for the device.
+
+    Parameters
+    ----------
+    mark : callable
+        Makes a mark at the end of this thread's queue; None where there can be none now.
+    """
+
+    def __init__(self, mark: Callable[[], Mark | None]) -> None:
+        self._mark: Final = mark
+        self._returned: deque[tuple[Mark | None, Any]] = deque()
+        self._settling: Final = Lock()
+
+    def loan(self, array: Any) -> Loan:
+        """What is to be held by whatever uses an array's memory; settles earlier loans."""
+        self.settle()
+        return Loan(self, array)
+
+    def take_back(self, array: Any) -> None:
+        """Keeps an array that nobody uses any more until what was enqueued is done."""
+        self._returned.append((self._mark(), array))
+
+    def settle(self) -> None:
+        """Lets go of arrays on which all work is done."""
+        if not self._returned or not self._settling.acquire(blocking=False):
+            return
+        try:
+            while self._returned:
+                mark, array = self._returned[0]
+                if mark is None:
+                    mark = self._mark()
+                    self._returned[0] = mark, array
+                if mark is None or not mark.reached:
+                    return
+                self._returned.popleft()
+        finally:
+            self._settling.release()
+
+
+class Loan:
+    """Holds an array of another library for as long as it is held itself, and its work goes on.
+
+    Parameters
+    ----------
+    loans : Loans
+        Where the array goes then.
+    array : array
+        A device's, in the other library's memory.
+    """
+
+    __slots__ = ("_array", "_loans")
+
+    def __init__(self, loans: Loans, array: Any) -> None:
+        self._loans = loans
+        self._array = array
+
+    def __del__(self) -> None:
+        """Nobody uses the memory any more, but launches that were enqueued may."""
+        if not sys.is_finalizing():
+            self._loans.take_back(self._array)
