@@ -42,8 +42,8 @@ _LINE = 64
 _LARGE = 4000
 """Rows from which on blocks are twice as wide: products pass over the rest half as often."""
 
-_LEAST = 128
-"""Rows of a strip of the rest."""
+_BESIDE = 1024
+"""Rows of the rest that are changed while a block is made, where that is no matter of course."""
 
 
 @takes_other_libraries
@@ -159,11 +159,11 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following, layout.strips)
+        _change_rest(device, work, (outer, stop), following, layout)
 
     blocks = partial(_factor_blocks, device, work, results, layout)
     wide = layout.wide * (2 if n >= _LARGE else 1)
-    look_ahead(device, (0, n), wide, blocks, (near, far))
+    look_ahead(device, (0, n), wide, blocks, (near, far), _BESIDE)
 
 
 def _factor_blocks(
@@ -229,11 +229,11 @@ BLOCKS: Final = Ways[Asked, None](
 
 
 def _change_rest(
-    device: Device, work: Any, above: tuple[int, int], first: int, strips: int
+    device: Device, work: Any, above: tuple[int, int], first: int, layout: Layout
 ) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(_LEAST, -(-(n - first) // strips))
+    step = max(layout.least, -(-(n - first) // layout.strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

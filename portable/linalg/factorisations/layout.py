@@ -44,9 +44,9 @@ class Layout:
         Columns of a panel that is eliminated one by one.
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
-    strips : int
+    strips, least : int
         Parts in which what is left of a positive definite matrix is changed: the more, the less
-        is changed for nothing, but products of few rows leave compute units idle.
+        is changed for nothing, but products of few rows leave compute units idle; and rows of one.
     """
 
     block: int
@@ -57,6 +57,7 @@ class Layout:
     panel: int
     wide: int
     strips: int
+    least: int
 
 
 @lru_cache(maxsize=256)
@@ -84,6 +85,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             panel=_PANEL,
             wide=256,
             strips=32,
+            least=128,
         )
     block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
     while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
@@ -101,6 +103,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         panel=_PANEL,
         wide=256,
         strips=4,
+        least=256,
     )
 
 
