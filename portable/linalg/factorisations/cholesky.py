@@ -233,7 +233,7 @@ def _change_rest(
 ) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(layout.least, -(-(n - first) // layout.strips))
+    step = max(min(layout.least, above[1] - above[0]), -(-(n - first) // layout.strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

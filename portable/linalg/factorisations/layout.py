@@ -103,7 +103,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         panel=_PANEL,
         wide=256,
         strips=4,
-        least=256,
+        least=512,
     )
 
 
