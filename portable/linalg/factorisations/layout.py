@@ -45,8 +45,9 @@ class Layout:
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
     strips, least : int
-        Parts in which what is left of a positive definite matrix is changed: the more, the less
-        is changed for nothing, but products of few rows leave compute units idle; and rows of one.
+        Parts in which what is left of a positive definite matrix is changed, and rows of one at
+        least, if blocks have as many. The more, the less is changed for nothing, but products of
+        few rows leave compute units idle.
     """
 
     block: int
