@@ -106,10 +106,10 @@ class Tall(NamedTuple):
 
     def run(self, device: Device, a: Any, q: Any, by: Division) -> None:
         """Enqueues it, for matrices and what becomes Q, which may be the same."""
-        source = a
+        source, (add_up, divide) = a, by
         for number, factoring in enumerate(self.factorings):
             gram, triangle = factoring.work, self.triangles[number]
-            by.add_up(source, gram)
+            add_up(source, gram)
             if number == 1:
                 items = 1 if device.capabilities.single_work_items else _ITEMS
                 count = min(items, device.capabilities.max_workgroup)
@@ -120,7 +120,7 @@ class Tall(NamedTuple):
             put_factors[groups(batch * blocks), factoring.layout.items](
                 factoring.factors, triangle, (batch,), LAYOUT=factoring.layout, TRANSPOSED=False
             )
-            by.divide(source, triangle, q)
+            divide(source, triangle, q)
             source = q
         multiplied(device, self.triangles[2], self.triangles[1], self.triangles[0])
 
@@ -129,11 +129,8 @@ class Tall(NamedTuple):
         return bool(np.all(device.to_numpy(self.far) < _NEAR**2))
 
 
-class Division(NamedTuple):
-    """How Gram matrices are made, told matrices and where to, and matrices divided by R."""
-
-    add_up: Callable[[Any, Any], object]
-    divide: Callable[[Any, Any, Any], object]
+Division = tuple[Callable[[Any, Any], object], Callable[[Any, Any, Any], object]]
+"""What makes Gram matrices, told matrices and where to, and what divides matrices by R."""
 
 
 def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Division:
@@ -154,7 +151,7 @@ def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Divi
             copied(device, rounded, r)
         solved_in_place(device, divisor, turned(q), _ADJOINT, layout)
 
-    return Division(add_up, divide)
+    return add_up, divide
 
 
 def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
@@ -175,7 +172,7 @@ def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
         solved_in_place(device, r, inverse, _UPPER, layout)
         multiply_rows[count, _ITEMS](a, inverse, q, shares)
 
-    return Division(add_up, divide)
+    return add_up, divide
 
 
 Mode = Literal["reduced", "complete", "r"]
