@@ -177,7 +177,6 @@ def csr_even_by_vector(
     x: kl.Array,
     out: kl.Array,
     starts: Any,
-    rows: kl.Array,
     sums: kl.Array,
     *,
     ACC: Any,
@@ -196,8 +195,8 @@ def csr_even_by_vector(
         The matrix, as of `Rows`, the vector, and the product.
     starts : array, shape (workgroups + 1,)
         Of `csr_mark_shares`.
-    rows, sums : array, shape (workgroups,)
-        Which row goes on after each share, and its sum so far: for `csr_add_carried`.
+    sums : array, shape (workgroups, 1)
+        What each share has of the row that goes on after it: for `csr_add_carried`.
     ACC : DType
         The type to sum in.
     EACH, ITEMS : int
@@ -241,38 +240,7 @@ def csr_even_by_vector(
     if row > begun:
         out[mine.row + begun] = kl.where(before.row == begun, first + before.total, first)
     if item == 0:
-        rows[kl.group_id(0)] = mine.row + mine.rows
-        sums[kl.group_id(0)] = last.total
-
-
-@kernel
-def csr_add_carried(rows: kl.Array, sums: kl.Array, out: kl.Array, *, LANES: int) -> None:
-    """Adds to rows what shares before the one where they end had of them, in order.
-
-    Parameters
-    ----------
-    rows, sums, out
-        Of `csr_even_by_vector`.
-    LANES : int
-        Neighbouring work-items of a sub-group that share out the shares of one row.
-    """
-    share = kl.global_id(0) // LANES
-    lane = kl.global_id(0) % LANES
-    row = rows[share] if share < rows.shape[0] else kl.cast(out.shape[0], rows.dtype)
-    first = row < out.shape[0]
-    if first and share > 0:
-        first = rows[share - 1] != row
-    total = kl.cast(0, sums.dtype)
-    at = share + lane if first else kl.cast(rows.shape[0], share.dtype)
-    while at < rows.shape[0]:
-        if rows[at] == row:
-            total = total + sums[at]
-            at = at + LANES
-        else:
-            at = kl.cast(rows.shape[0], share.dtype)
-    total = sum_of_lanes(total, LANES)
-    if first and lane == 0:
-        out[row] = out[row] + total
+        sums[kl.group_id(0), 0] = last.total
 
 
 @kernel
@@ -320,7 +288,7 @@ def csr_even_by_matrix(
     starts : array, shape (shares + 1,)
         Of `csr_mark_shares`.
     sums : array, shape (shares, columns)
-        What each share has of the row that goes on after it: for `csr_add_carried_rows`.
+        What each share has of the row that goes on after it: for `csr_add_carried`.
     ACC : DType
         The type to sum in.
     SIZE, LANES, EACH : int
@@ -365,7 +333,7 @@ def put(out: kl.Array, row: Any, j: Any, value: Any, EACH: int) -> None:
 
 
 @kernel
-def csr_add_carried_rows(
+def csr_add_carried(
     offsets: kl.Array, starts: Any, sums: kl.Array, out: kl.Array, *, SIZE: int
 ) -> None:
     """Adds to rows what shares before the one where they end had of them, in order.
@@ -375,7 +343,7 @@ def csr_add_carried_rows(
     Parameters
     ----------
     offsets, starts, sums, out, SIZE
-        Of `csr_even_by_matrix`.
+        Of `csr_even_by_matrix` or, `out` being a column, `csr_even_by_vector`.
     """
     width = sums.shape[1]
     share, j = kl.global_id(0) // width, kl.global_id(0) % width
@@ -495,16 +463,13 @@ def _items(device: Device) -> int:
 
 
 def _in_even_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
-    count = int(starts.shape[0]) - 1
-    rows, sums = device.empty((count,), int64), device.empty((count,), acc)
-    items = _items(device)
+    count, items = int(starts.shape[0]) - 1, _items(device)
+    sums = device.empty((count, 1), acc)
     csr_even_by_vector[groups(count), items](
-        a, x, out, starts, rows, sums, ACC=acc, EACH=_EACH, ITEMS=items
+        a, x, out, starts, sums, ACC=acc, EACH=_EACH, ITEMS=items
     )
-    lanes = min(device.capabilities.sub_group_size, 32)
-    csr_add_carried[groups(-(-count * lanes // _WORKGROUP)), _WORKGROUP](
-        rows, sums, out, LANES=lanes
-    )
+    column = device.namespace().reshape(out, (-1, 1))
+    csr_add_carried[count, _WORKGROUP](a.offsets, starts, sums, column, SIZE=_EACH * items)
 
 
 @takes_other_libraries
@@ -552,9 +517,7 @@ def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc:
     csr_even_by_matrix[space, (_WORKGROUP, 1)](
         a, x, out, starts, sums, ACC=acc, SIZE=SHARE_OF_ROWS, LANES=lanes, EACH=each
     )
-    csr_add_carried_rows[shares * width, _WORKGROUP](
-        a.offsets, starts, sums, out, SIZE=SHARE_OF_ROWS
-    )
+    csr_add_carried[shares * width, _WORKGROUP](a.offsets, starts, sums, out, SIZE=SHARE_OF_ROWS)
 
 
 def _shares(device: Device, work: int) -> tuple[int, int]:
