@@ -112,17 +112,24 @@ class Compiler:
     @cached_property
     def _machine(self) -> Any:
         machine = self._llvm.Target.from_triple(self.target.triple)
+        # Windows' linker in LLVM does not see to it that code is near constants and functions.
+        near = not self.target.triple.startswith("x86_64") or not self._for_windows
         return machine.create_target_machine(
             cpu=self.target.processor,
             features=self.target.features,
             opt=_OPTIMISED,
-            reloc="pic",
-            codemodel="default",
+            reloc="pic" if near else "static",
+            codemodel="default" if near else "large",
         )
+
+    @property
+    def _for_windows(self) -> bool:
+        return "windows" in self.target.triple
 
     @cached_property
     def _linker(self) -> Any:
-        return self._llvm.create_lljit_compiler(self._machine, use_jit_link=True)
+        # llvmlite refuses LLVM's newer linker under Windows.
+        return self._llvm.create_lljit_compiler(self._machine, use_jit_link=not self._for_windows)
 
     def facts(self) -> dict[str, str]:
         """What processors have in common that run each other's objects."""
@@ -185,6 +192,10 @@ class Compiler:
         module = self._llvm.parse_assembly(text)
         module.triple = self._machine.triple
         module.data_layout = str(self._machine.target_data)
+        for function in module.functions:
+            if not function.is_declaration:
+                # No tables to unwind by, for which Windows' linker finds no place.
+                function.add_function_attribute("nounwind")
         module.verify()
         return module
 

@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import importlib.util
 import math
+import platform
 import re
 import struct
 import sys
@@ -338,7 +339,8 @@ def why_not() -> str:
     if importlib.util.find_spec(_PACKAGE) is None:
         return f"{_PACKAGE} is not installed"
     if processor.machine() is None or sys.platform not in SYSTEMS:
-        return f"LLVM's kernels are not made for {processor.instruction_set()} on {sys.platform}"
+        python = f"a Python of {8 * _WORD} bits on {platform.machine()} under {sys.platform}"
+        return f"LLVM's kernels are not made for {python}"
     return ""
 
 

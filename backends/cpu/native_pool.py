@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,8 @@ _OF_WINDOWS: Final = {
     "kernel32": ("QueryPerformanceCounter", "QueryPerformanceFrequency", "SwitchToThread"),
     "ucrtbase": ("_aligned_malloc", "_aligned_free", "_write"),
 }
+_OF_WINDOWS_FOR_KERNELS: Final = {"ntdll": ("__chkstk",)}
+"""What is called where more than a page is taken from the stack."""
 
 
 def _line(*fields: tuple[str, Any]) -> list[tuple[str, Any]]:
@@ -88,12 +90,16 @@ def pool_text(machine: str, system: str) -> str:
 
 def _addresses() -> dict[str, int]:
     """Of what the pool calls and a linker might not find."""
-    addresses = {name: _address(ctypes.pythonapi, name) for name in _OF_PYTHON}
-    if sys.platform == "win32":
-        for library, names in _OF_WINDOWS.items():
-            loaded = ctypes.CDLL(library)
-            addresses |= {name: _address(loaded, name) for name in names}
-    return addresses
+    of_python = {name: _address(ctypes.pythonapi, name) for name in _OF_PYTHON}
+    return of_python | _of_windows(_OF_WINDOWS)
+
+
+def _of_windows(functions: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """The addresses of functions, by their libraries; none under other systems."""
+    if SYSTEMS.get(sys.platform) != "windows":
+        return {}
+    loaded = {library: ctypes.CDLL(library) for library in functions}
+    return {x: _address(loaded[library], x) for library, names in functions.items() for x in names}
 
 
 def _address(library: Any, name: str) -> int:
@@ -175,7 +181,8 @@ class Pool:
     @property
     def for_kernels(self) -> dict[str, int]:
         """The addresses of functions that kernels call: by which they print, and wait."""
-        return {name: self.code.linked.addresses[name] for name in _OF_KERNELS}
+        of_pool = {name: self.code.linked.addresses[name] for name in _OF_KERNELS}
+        return of_pool | _of_windows(_OF_WINDOWS_FOR_KERNELS)
 
     def renew(self) -> None:
         """Begin anew without threads; those of the old state are left to themselves."""

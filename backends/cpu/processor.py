@@ -6,6 +6,7 @@ import importlib
 import os
 import platform
 import sys
+import sysconfig
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -27,8 +28,15 @@ _REGISTRY_KEY: Final = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
 
 
 def machine() -> Literal["x86_64", "aarch64"] | None:
-    """The instruction set by its usual name; None if kernels are not compiled for it."""
-    return _MACHINES.get(platform.machine().lower())
+    """The instruction set of this Python by its usual name; None if it has no kernels.
+
+    A Python of 32 bits runs on processors of 64, as on many a Raspberry Pi, and one for x86-64 on
+    Windows' ARM machines, which name themselves by what they are.
+    """
+    if sys.maxsize < 2**32:
+        return None
+    windows = sysconfig.get_platform().removeprefix("win-") if sys.platform == "win32" else ""
+    return _MACHINES.get(windows or platform.machine().lower())
 
 
 def threads() -> int:

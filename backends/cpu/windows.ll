@@ -12,14 +12,22 @@ declare ptr @_aligned_malloc(i64, i64)
 declare void @_aligned_free(ptr)
 declare i32 @_write(i32, ptr, i32)
 
-; Sleeps while the word holds the value, for some nanoseconds at most; -1: for ever.
+; Sleeps while the word holds the value, for some nanoseconds at most; -1: for ever. Less than a
+; millisecond, which is the least that the system knows, leaves the processor to another thread.
 define internal void @portable_wait(ptr %word, i32 %value, i64 %nanoseconds) {
+entry:
   %expected = alloca i32
   store i32 %value, ptr %expected
   %for.ever = icmp slt i64 %nanoseconds, 0
   %milliseconds = udiv i64 %nanoseconds, 1000000
   %short = trunc i64 %milliseconds to i32
   %limit = select i1 %for.ever, i32 -1, i32 %short
+  %is.brief = icmp eq i32 %limit, 0
+  br i1 %is.brief, label %give.way, label %sleep
+give.way:
+  call void @portable_give_way()
+  ret void
+sleep:
   %result = call i32 @WaitOnAddress(ptr %word, ptr %expected, i64 4, i32 %limit)
   ret void
 }

@@ -30,8 +30,7 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import is_array, named_key
 from portable.lang.launch.call_cache import maker_like
 from portable.lang.launch.packing import ArgumentText
-from portable.lang.launch.plan import Repeatable
-from portable.lang.launch.relaunch import Relaunch, text_for
+from portable.lang.launch.plan import Relaunch, Repeatable, text_for
 from portable.namespace import device_of, elsewhere, on_device
 from portable.primitives.base.operands import (
     broadcast_shapes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from portable.lang.kernel import kernel
 from portable.system import cache
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Compiler, Target, compiler
-from portable_backends.cpu.native_device import NativeDevice, NativeExecutable
+from portable_backends.cpu.native_device import NativeDevice, NativeExecutable, why_not
 from portable_backends.cpu.native_pool import pool, pool_text
 from tests.support.native_programs import COUNT, ROOM, SLOW, WAITS, launch, program
 from tests.support.patience import PATIENCE
@@ -101,6 +102,76 @@ def test_objects_for_other_systems_begin_as_theirs_do(
     elf_machine = {"x86_64": 62, "aarch64": 183}[machine]
     if system == "linux":
         assert int.from_bytes(by.compile(COUNT, "it")[18:20], "little") == elf_machine
+
+
+def relocations(image: bytes) -> set[int]:
+    """The kinds of them in an object file of Windows."""
+    kinds = set()
+    for header in range(20, 20 + 40 * int.from_bytes(image[2:4], "little"), 40):
+        (first,) = struct.unpack_from("<I", image, header + 24)
+        (count,) = struct.unpack_from("<H", image, header + 32)
+        kinds |= {struct.unpack_from("<H", image, first + 10 * n + 8)[0] for n in range(count)}
+    return kinds
+
+
+SCALED = """
+define double @scaled(double %x) {
+  %y = call double @fmod(double %x, double 0x3FF3C0CA428C59FB)
+  ret double %y
+}
+declare double @fmod(double, double)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "machine", "not_linked"),
+    [
+        # Nothing near the image's base, and under x86-64 nothing but whole addresses.
+        (Target("x86_64-pc-windows-msvc", "x86-64-v3", ""), "x86_64", set(range(20)) - {1}),
+        (Target("aarch64-pc-windows-msvc", "generic", ""), "aarch64", {2}),
+    ],
+)
+def test_windows_linker_knows_what_objects_ask_of_it(
+    target: Target, machine: str, not_linked: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by = Compiler(target)
+    for text in (pool_text(machine, "windows"), SCALED):
+        found = relocations(by.compile(text, "it", passes=False))
+        assert found
+        assert not found & not_linked
+    linkers: list[bool] = []
+    monkeypatch.setattr(
+        "llvmlite.binding.create_lljit_compiler",
+        lambda machine, *, use_jit_link: linkers.append(use_jit_link),
+    )
+    assert by._linker is None
+    assert linkers == [False]
+
+
+@pytest.mark.parametrize(
+    ("system", "python", "named", "bits", "machine"),
+    [
+        ("win32", "win-amd64", "ARM64", 64, "x86_64"),
+        ("win32", "win-arm64", "ARM64", 64, "aarch64"),
+        ("darwin", "macosx-11.0-universal2", "arm64", 64, "aarch64"),
+        ("linux", "linux-aarch64", "aarch64", 32, None),
+        ("linux", "linux-riscv64", "riscv64", 64, None),
+    ],
+)
+def test_kernels_are_made_for_this_python_not_for_what_it_runs_on(
+    system: str,
+    python: str,
+    named: str,
+    bits: int,
+    machine: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(sys, "maxsize", 2 ** (bits - 1) - 1)
+    monkeypatch.setattr("sysconfig.get_platform", lambda: python)
+    monkeypatch.setattr("platform.machine", lambda: named)
+    assert processor.machine() == machine
+    assert ("not made for" in why_not()) == (machine is None)
 
 
 def test_packages_of_machine_code_are_linked(native: NativeDevice) -> None:

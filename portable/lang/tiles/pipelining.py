@@ -135,7 +135,8 @@ def _in_lines(region: Region) -> bool:
     """Whether it is a rectangle with one dimension along which elements lie together."""
     array = region.array
     unit = [dim for dim in kept_dims(region) if array.strides[dim : dim + 1] == ("unit",)]
-    return array.space == "global" and not region.joined and len(unit) == 1
+    plain = not (region.joined or region.steps)
+    return array.space == "global" and plain and len(unit) == 1
 
 
 def prefetch(code: Code, regions: list[Region], turn: e.Expression, turns: int) -> None:
