@@ -11,6 +11,7 @@ import gc
 import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -18,10 +19,21 @@ import pytest
 from portable import registry
 from portable.backend import Device
 from portable.system.isolation import with_room
-from tests.support.devices import compiled_by, day, device_names, keep_no_binaries, lacks, spared
+from tests.support.devices import (
+    compiled_by,
+    day,
+    device_names,
+    keep_no_binaries,
+    lacks,
+    out_of_turn,
+    spared,
+)
 
 _left_out: Final[Counter[str]] = Counter()
 """Tests that were not collected, by device and reason."""
+
+_leading: Final[dict[Path, str]] = {}
+"""By file the first of its tests."""
 
 
 @pytest.fixture
@@ -71,6 +83,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    _leading.setdefault(metafunc.definition.path, metafunc.definition.nodeid)
     if "device" in metafunc.fixturenames:
         metafunc.parametrize("device", _devices_for(metafunc), indirect=True)
 
@@ -82,7 +95,12 @@ def _devices_for(metafunc: pytest.Metafunc) -> list[str]:
     lacking = {name: lacks(registry.device(name), markers, metafunc.fixturenames) for name in names}
     able = [name for name in names if not lacking[name]]
     _left_out.update(lacking[name] for name in names if able and lacking[name])
-    return able or names[:1]
+    test = metafunc.definition.nodeid
+    late = out_of_turn(test, leads=_leading[metafunc.definition.path] == test)
+    in_turn = [name for name in able if name not in late]
+    if in_turn:  # thousands of cases need not be made to be left out
+        _left_out.update(late[name] for name in able if name in late)
+    return in_turn or able or names[:1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

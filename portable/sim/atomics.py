@@ -94,8 +94,10 @@ def _(statement: s.Load, b: Builder) -> Step:
     location = _Place(statement, lanes, b)
 
     def run(w: Workgroup) -> None:
-        texts = read(w, location.access(w)).astype(register, copy=False)
-        w.bind(name, texts if lanes == 1 else texts.reshape(-1, lanes))
+        values = read(w, location.access(w))
+        if values.dtype is not register:
+            values = values.astype(register, copy=False)
+        w.bind(name, values if lanes == 1 else values.reshape(-1, lanes))
 
     return Plain(run)
 
@@ -107,8 +109,10 @@ def _(statement: s.Store, b: Builder) -> Step:
     storage = statement.array.dtype.real.numpy
 
     def run(w: Workgroup) -> None:
-        narrowed: Value = w.active.pick(value(w)).astype(storage, copy=False)
-        write(w, position.access(w), narrowed.reshape(-1))
+        narrowed: Value = w.active.pick(value(w))
+        if narrowed.dtype is not storage:
+            narrowed = narrowed.astype(storage, copy=False)
+        write(w, position.access(w), narrowed if narrowed.ndim == 1 else narrowed.reshape(-1))
 
     return Plain(run)
 

@@ -128,9 +128,11 @@ class _Records:
     def _before(self, w: Group, granules: Value, threads: Value, together: bool) -> Value:
         """Where the common floors alone order the accesses."""
         earlier, floors = self.thread[granules], w.clock.common.floors
-        alone = len(self._latest) == 1 and w.number in self._latest
-        known = int(floors[w.number]) if alone else floors[earlier // self.stride].astype(np.int64)
-        before: Value = self.stamp[granules] < (known + 1 << _SITES)
+        before: Value
+        if len(self._latest) == 1 and w.number in self._latest:
+            before = self.stamp[granules] < (int(floors[w.number]) + 1 << _SITES)
+        else:
+            before = self.stamp[granules] >> _SITES <= floors[earlier // self.stride]
         if not together:
             before |= earlier == threads
         return before

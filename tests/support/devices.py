@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from typing import Final
@@ -145,16 +145,11 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         seen[test, name] += 1
         is_first, large = seen[test, name] == 1, test.startswith(_OF_OPERATIONS)
         simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
-        turn = name
-        if name in further and (large or test.startswith(_OF_LANGUAGE)):
-            days = 1 if leading[_file(case)] == test else _DAYS
-            in_turn = [*further, *[first] * (days - 1) * len(further)]
-            turn = in_turn[(crc32(test.encode()) + day()) % len(in_turn)]
         reason = ""
         if test.startswith(_OF_USERS):
             reason = "" if name not in names else _of_users(case, name, backends)
-        elif name != turn:
-            reason = _OTHERS_TURN.format(name)
+        elif name in (late := out_of_turn(test, leads=leading[_file(case)] == test)):
+            reason = late[name]
         elif (
             not is_first and name in further and ((large and name in alike) or _draw(case, _EVERY))
         ):
@@ -163,6 +158,25 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
             reason = f"{name} compiles them, and {_SIMULATOR} runs them all"
         reasons.append(reason)
     return reasons
+
+
+@cache
+def out_of_turn(test: str, *, leads: bool) -> Mapping[str, str]:
+    """The processor's further devices whose turn a test is not, and what is said of each.
+
+    Parameters
+    ----------
+    test : str
+        Its name in full, without parameters.
+    leads : bool
+        Whether it is the first of its file.
+    """
+    first, *further = ([] if _chosen() else _of_processor(device_names())) or [""]
+    if not further or not test.startswith((*_OF_OPERATIONS, *_OF_LANGUAGE)):
+        return {}
+    in_turn = [*further, *[first] * ((0 if leads else _DAYS - 1) * len(further))]
+    turn = in_turn[(crc32(test.encode()) + day()) % len(in_turn)]
+    return {name: _OTHERS_TURN.format(name) for name in further if name != turn}
 
 
 def compiled_by(vendor: str) -> str:
