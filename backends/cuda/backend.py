@@ -488,8 +488,8 @@ class CuPyDevice(Device):
 
     def _mark_of_loans(self) -> Mark | None:
         """A mark, but for streams that are being captured, on which no event can be asked for."""
-        with self.stream_scope():
-            captured = self._cupy.cuda.get_current_stream().is_capturing()
+        stream = self._cupy.cuda.get_current_stream(self.index)
+        captured = self.capabilities.replays and stream.is_capturing()
         return None if captured else self.mark()
 
 

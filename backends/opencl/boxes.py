@@ -21,7 +21,15 @@ from portable.backend.program import Argument, Box
 from portable.dtypes import uint32
 from portable.errors import DeviceError, PortableError
 from portable_backends.common.tensor_maps import BOXES_BYTES, describing
-from portable_backends.opencl.probes import ITEMS, answer, asked_isolated, quiet, remembered
+from portable_backends.opencl.probes import (
+    BOX_COPY,
+    ITEMS,
+    answer,
+    asked_isolated,
+    output_of,
+    quiet,
+    remembered,
+)
 
 _OTHER: Final = (1 << 32, 1 << 33)
 """Addresses of no array."""
@@ -115,41 +123,13 @@ class Maps:
 
 
 _COLUMNS: Final = 16
-_ROWS: Final = ITEMS // _COLUMNS
-_PROBE: Final = f"""
-#define PTX __asm__ volatile
-__kernel __attribute__((reqd_work_group_size({ITEMS}, 1, 1)))
-void probe(__global const ulong *map, __global uint *out) {{
-    __local uint array[{ITEMS}] __attribute__((aligned(128)));
-    __local ulong arrived[1];
-    const uint to = (uint)(size_t)array, at = (uint)(size_t)arrived;
-    PTX("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"((ulong)map) : "memory");
-    if (get_local_id(0) == 0) {{
-        PTX("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at) : "memory");
-        PTX("fence.mbarrier_init.release.cluster;" ::: "memory");
-        PTX("fence.proxy.async.shared::cta;" ::: "memory");
-        PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], {4 * ITEMS};"
-            :: "r"(at) : "memory");
-        PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-            "[%0], [%1, {{%2, %3}}], [%4];"
-            :: "r"(to), "l"((ulong)map), "r"(0), "r"(1), "r"(at) : "memory");
-    }}
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint done = 0;
-    for (uint i = 0; i < 1000000 && !done; i++)
-        PTX("{{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; "
-            "selp.u32 %0, 1, 0, p; }}" : "=r"(done) : "r"(at) : "memory");
-    out[get_local_id(0)] = array[get_local_id(0)];
-}}
-"""
-"""Copies all rows but the first of a matrix."""
 
 
 @kept_in_process
 def copies_boxes(device: cl.Device) -> bool:
     """Whether a device's driver copies boxes of arrays that are described so."""
     ask = lambda: asked_isolated(__name__, device)  # noqa: E731
-    return bool(remembered(device, _DESCRIBE + _PROBE, ask, 0))
+    return bool(remembered(device, _DESCRIBE + BOX_COPY, ask, 0))
 
 
 def copies(device: cl.Device) -> bool:
@@ -160,25 +140,22 @@ def copies(device: cl.Device) -> bool:
     pyopencl.Error
         If a kernel that was built cannot be run.
     """
-    context = cl.Context([device])
+    context, shape = cl.Context([device]), (ITEMS // _COLUMNS, _COLUMNS)
+    box = Argument("box", 0, 0, uint32, Box((1, 0), shape[::-1], (1, 1), 0))
+
+    def told(queue: cl.CommandQueue, x: cl.Buffer) -> cl.Buffer:
+        maps, described = Maps(context), describing_later(box, shape, (4 * _COLUMNS, 4))
+        room: cl.Buffer = maps.room()
+        maps.write(queue, [described(x, 0)], [room])
+        return room
+
     try:
-        with quiet:
-            kernel = cl.Program(context, _PROBE).build(["-w"]).probe
-        described = describing_later(
-            Argument("box", 0, 0, uint32, Box((1, 0), (_COLUMNS, _ROWS), (1, 1), 0)),
-            (_ROWS + 1, _COLUMNS),
-            (4 * _COLUMNS, 4),
-        )
-    except (cl.Error, OSError, AttributeError, PortableError):
+        out = output_of(context, BOX_COPY, told=told)
+    except (OSError, AttributeError, PortableError):  # of a driver that makes no maps
         return False
-    x = np.arange((_ROWS + 2) * _COLUMNS, dtype=np.uint32)
-    out, flags = np.zeros(ITEMS, np.uint32), cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    given, result = (cl.Buffer(context, flags, hostbuf=a) for a in (x, out))
-    queue, maps = cl.CommandQueue(context), Maps(context)
-    maps.write(queue, [described(given, 4 * _COLUMNS)], maps.rooms(1))
-    kernel(queue, (ITEMS,), (ITEMS,), *maps.rooms(1), result)
-    cl.enqueue_copy(queue, out, result)
-    return bool((out == x[2 * _COLUMNS :]).all())
+    expected = np.arange(_COLUMNS, ITEMS + _COLUMNS) + 1
+    expected[-_COLUMNS:] = 1  # of rows that lie outside
+    return out is not None and bool((out == expected).all())
 
 
 if __name__ == "__main__":

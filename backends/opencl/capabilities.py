@@ -235,7 +235,8 @@ def capabilities_of(device: cl.Device) -> Capabilities:
 
 
 def _matrix_units(device: cl.Device, level: int) -> frozenset[str]:
-    if level == _HOPPER and has_warpgroups(device):
+    """With warpgroups' where a copy engine fills their tiles: warps that do take twice as long."""
+    if level == _HOPPER and copies_boxes(device) and has_warpgroups(device):
         return _UNITS | _WARPGROUPS
     return _UNITS if level >= _AMPERE else frozenset()
 

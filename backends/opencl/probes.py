@@ -151,7 +151,11 @@ def answer(answer: Callable[[cl.Device], bool]) -> NoReturn:
 
 
 def output_of(
-    context: cl.Context, source: str, items: int = ITEMS, options: Sequence[str] = _QUIETLY
+    context: cl.Context,
+    source: str,
+    items: int = ITEMS,
+    options: Sequence[str] = _QUIETLY,
+    told: Callable[[cl.CommandQueue, cl.Buffer], cl.Buffer] = lambda queue, x: x,
 ) -> np.ndarray | None:
     """What a kernel ``probe(x, out)`` writes, given the first numbers as `x`, all uint.
 
@@ -167,6 +171,8 @@ def output_of(
         Work-items of its one workgroup.
     options : sequence of str
         What it is built with.
+    told : callable
+        Makes what it is given of a queue and `x`.
 
     Raises
     ------
@@ -182,7 +188,7 @@ def output_of(
     x, out = np.arange(ITEMS, dtype=np.uint32), np.zeros(ITEMS, np.uint32)
     given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
     buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
-    kernel(queue, (items,), (items,), given, buffer)
+    kernel(queue, (items,), (items,), told(queue, given), buffer)
     cl.enqueue_copy(queue, out, buffer)
     return out
 
@@ -203,7 +209,7 @@ def _built(context: cl.Context, source: str, options: Sequence[str]) -> cl.Progr
 # These are of PTX for `sm_90`, which is what its driver assembles for; but that it does is in no
 # document, so that a kernel with a copy either way is built and run, once for each driver.
 
-_BULK_COPY: Final = """
+_COPY: Final = """
 #define PTX __asm__ volatile
 __kernel void probe(__global const uint *x, __global uint *out) {
     __local uint array[128] __attribute__((aligned(128)));
@@ -214,8 +220,7 @@ __kernel void probe(__global const uint *x, __global uint *out) {
         PTX("fence.mbarrier_init.release.cluster;" ::: "memory");
         PTX("fence.proxy.async.shared::cta;" ::: "memory");
         PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(at) : "memory");
-        PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, "
-            "[%2];" :: "r"(to), "l"((ulong)x), "r"(at) : "memory");
+        PTX(COPIED :: "r"(to), "l"((ulong)x), "r"(at), "r"(0), "r"(1) : "memory");
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     uint done = 0;
@@ -233,6 +238,15 @@ __kernel void probe(__global const uint *x, __global uint *out) {
     }
 }
 """
+
+
+_TO: Final = ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+_BULK_COPY: Final = f'#define COPIED "cp.async.bulk{_TO}[%1], 512, [%2];"{_COPY}'
+BOX_COPY: Final = (
+    '#define COPIED "fence.proxy.tensormap::generic.acquire.gpu [%1], 128; '
+    f'cp.async.bulk.tensor.2d{_TO}[%1, {{%3, %4}}], [%2];"{_COPY}'
+)
+"""The same of a box of a matrix, whose description `x` is."""
 
 
 @kept_in_process

@@ -53,7 +53,7 @@ def compile_kernels(
 
     `portable.load_compiled` reads it on devices like those that it was compiled for, which then
     need no compiler. Types are int, float, bool and complex for Python's numbers, dtypes for
-    NumPy's, and f32[:] or f32[:, :] for arrays.
+    NumPy's, f32[:] or f32[:, :] for arrays, and Points(f32[:], int) for structs of the module.
     """
     kernels = _kernel(kernel)
     try:

@@ -96,8 +96,10 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
     places = shape.images * prod(shape.result)
     if not (usual and pays(capabilities, shape, kind)):
         by, each = _by(capabilities), shape.depth / shape.window.count * shape.filters
-        if by is _DEDICATED and capabilities.matrix_units:
+        if shape.groups > 1 and by is _DEDICATED:
             each = products_of(shape, blocks_of(shape, kind, True))
+        elif capabilities.matrix_units:  # whose tiles few filters leave empty
+            each = shape.channels * -(-shape.filters // _EMPTY) * _EMPTY
         return by.gathered * 2.0 * each * shape.window.count * places
     places, pixels = -(-places // _EMPTY) * _EMPTY, prod((shape.images, shape.height, shape.width))
     idle = _IDLE if leaves_units_idle(capabilities, shape) else 1.0

@@ -11,7 +11,7 @@ from portable.conv.geometry import Geometry, suits_winograd
 from portable.dtypes import DType, float16, float32
 from portable.linalg.products.tuning import SPACE as GEMM
 from portable.linalg.products.tuning import SPACE_TF32 as TF32
-from portable.linalg.products.tuning import has_tensor_copies, tiles_like
+from portable.linalg.products.tuning import tiles_like
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
@@ -346,13 +346,7 @@ def sum_choices(
 def _of_products(dtype: DType, capabilities: Capabilities, split: Any) -> list[Parameters]:
     """What the tables of `gemm` list."""
     choices = lookup(TF32 if split else GEMM, tiles_like(dtype), capabilities)
-    return [{**choice, "C": 0} for choice in _copied(choices, capabilities)]
-
-
-def _copied(choices: list[Parameters], capabilities: Capabilities) -> list[Parameters]:
-    """Those whose tiles a device copies well: by an engine where that runs beside products."""
-    can = has_tensor_copies(capabilities)
-    return [x for x in choices if can or not x["SPECIALISED"]]
+    return [{**choice, "C": 0} for choice in choices]
 
 
 @lru_cache(maxsize=1024)
@@ -368,7 +362,7 @@ def _listed(
         entries = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *entries]
     return tuple(
         choice
-        for choice in _copied(entries, capabilities)
+        for choice in entries
         if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == extents)
     )
 

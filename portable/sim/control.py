@@ -407,7 +407,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(lambda w: w.proxies.fence(w, everywhere))
 
 
-@instruction("prefetch", "registers.more", "registers.fewer")
+@instruction("pause", "prefetch", "registers.more", "registers.fewer")
 def _(statement: s.Instruction, b: Builder) -> Step:
     """Nothing: what is fetched ahead is not looked at, and may be no element."""
     return Plain(lambda w: None)

@@ -15,11 +15,11 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.sparse.products import (
-    SHARE_OF_ROWS,
     by_matrix,
     by_vector,
     longest_shared,
     share_of_group,
+    share_of_rows,
     shares_of,
 )
 
@@ -68,6 +68,7 @@ class CSR:
     ) -> None:
         self.data, self.columns, self.offsets = data, columns, offsets
         self.shape = (int(shape[0]), int(shape[1]))
+        self._shares: dict[int, Any] = {}
         self._check_shapes()
         if check:
             self._check_contents()
@@ -216,11 +217,9 @@ class CSR:
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
         parts = (self.data, self.columns, self.offsets)
-        return (
-            by_vector(*parts, x, self._starts)
-            if len(x.shape) == 1
-            else by_matrix(*parts, x, self._fine_starts)
-        )
+        if len(x.shape) == 1:
+            return by_vector(*parts, x, self._starts)
+        return by_matrix(*parts, x, self._starts_of_rows(share_of_rows(int(x.shape[1]))))
 
     @cached_property
     def _starts(self) -> Any:
@@ -232,12 +231,13 @@ class CSR:
         uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
         return shares_of(self.offsets, self.nnz, share_of_group(self.device)) if uneven else None
 
-    @cached_property
-    def _fine_starts(self) -> Any:
+    def _starts_of_rows(self, size: int) -> Any:
         """Where shares for products with matrices begin; None where processors share rows out."""
         if self.device.capabilities.single_work_items:
             return None
-        return shares_of(self.offsets, self.nnz, SHARE_OF_ROWS)
+        if size not in self._shares:
+            self._shares[size] = shares_of(self.offsets, self.nnz, size)
+        return self._shares[size]
 
     def _rows(self) -> Any:
         """The row of each number."""

@@ -10,6 +10,8 @@ from portable.dtypes import DType, dtype, int64
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.lang.launch.call_cache import CallTraits, cached_call
+from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.primitives.base.operands import power_of_two, promoted
@@ -177,7 +179,6 @@ def csr_even_by_vector(
     x: kl.Array,
     out: kl.Array,
     starts: Any,
-    rows: kl.Array,
     sums: kl.Array,
     *,
     ACC: Any,
@@ -196,8 +197,8 @@ def csr_even_by_vector(
         The matrix, as of `Rows`, the vector, and the product.
     starts : array, shape (workgroups + 1,)
         Of `csr_mark_shares`.
-    rows, sums : array, shape (workgroups,)
-        Which row goes on after each share, and its sum so far: for `csr_add_carried`.
+    sums : array, shape (workgroups, 1)
+        What each share has of the row that goes on after it: for `csr_add_carried`.
     ACC : DType
         The type to sum in.
     EACH, ITEMS : int
@@ -241,38 +242,7 @@ def csr_even_by_vector(
     if row > begun:
         out[mine.row + begun] = kl.where(before.row == begun, first + before.total, first)
     if item == 0:
-        rows[kl.group_id(0)] = mine.row + mine.rows
-        sums[kl.group_id(0)] = last.total
-
-
-@kernel
-def csr_add_carried(rows: kl.Array, sums: kl.Array, out: kl.Array, *, LANES: int) -> None:
-    """Adds to rows what shares before the one where they end had of them, in order.
-
-    Parameters
-    ----------
-    rows, sums, out
-        Of `csr_even_by_vector`.
-    LANES : int
-        Neighbouring work-items of a sub-group that share out the shares of one row.
-    """
-    share = kl.global_id(0) // LANES
-    lane = kl.global_id(0) % LANES
-    row = rows[share] if share < rows.shape[0] else kl.cast(out.shape[0], rows.dtype)
-    first = row < out.shape[0]
-    if first and share > 0:
-        first = rows[share - 1] != row
-    total = kl.cast(0, sums.dtype)
-    at = share + lane if first else kl.cast(rows.shape[0], share.dtype)
-    while at < rows.shape[0]:
-        if rows[at] == row:
-            total = total + sums[at]
-            at = at + LANES
-        else:
-            at = kl.cast(rows.shape[0], share.dtype)
-    total = sum_of_lanes(total, LANES)
-    if first and lane == 0:
-        out[row] = out[row] + total
+        sums[kl.group_id(0), 0] = last.total
 
 
 @kernel
@@ -320,7 +290,7 @@ def csr_even_by_matrix(
     starts : array, shape (shares + 1,)
         Of `csr_mark_shares`.
     sums : array, shape (shares, columns)
-        What each share has of the row that goes on after it: for `csr_add_carried_rows`.
+        What each share has of the row that goes on after it: for `csr_add_carried`.
     ACC : DType
         The type to sum in.
     SIZE, LANES, EACH : int
@@ -365,7 +335,7 @@ def put(out: kl.Array, row: Any, j: Any, value: Any, EACH: int) -> None:
 
 
 @kernel
-def csr_add_carried_rows(
+def csr_add_carried(
     offsets: kl.Array, starts: Any, sums: kl.Array, out: kl.Array, *, SIZE: int
 ) -> None:
     """Adds to rows what shares before the one where they end had of them, in order.
@@ -375,7 +345,7 @@ def csr_add_carried_rows(
     Parameters
     ----------
     offsets, starts, sums, out, SIZE
-        Of `csr_even_by_matrix`.
+        Of `csr_even_by_matrix` or, `out` being a column, `csr_even_by_vector`.
     """
     width = sums.shape[1]
     share, j = kl.global_id(0) // width, kl.global_id(0) % width
@@ -401,9 +371,12 @@ _EACH: Final = 7
 _MOST_ITEMS: Final = 512
 """Work-items of a workgroup that has such a share."""
 
-SHARE_OF_ROWS: Final = 128
-"""Rows and numbers that work-items of a sub-group multiply by a few columns of a matrix."""
-_MOST_COLUMNS: Final = 4
+FEW: Final = 64
+MANY: Final = 256
+"""Rows and numbers that work-items of a sub-group multiply by few or many columns of a matrix."""
+_FEW_COLUMNS: Final = 8
+
+_CALLS: Final = CallTraits()
 
 _SHARES_A_UNIT: Final = 8
 _LEAST_SHARE: Final = 2048
@@ -439,6 +412,12 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
     array, shape (m,)
         In the common dtype.
     """
+    arrays, call_key = (data, columns, offsets, x, starts), ("vector", _EACH, _MOST_ITEMS)
+    return cached_call(_CALLS, arrays, None, call_key, (), None, _made_by_vector)
+
+
+def _made_by_vector(arrays: tuple[Any, ...], *_: Any) -> Any:
+    data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
     kind = promoted(dtype(data.dtype), dtype(x.dtype))
     rows, numbers = int(offsets.shape[0]) - 1, int(data.shape[0])
@@ -448,15 +427,13 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
     a, acc = Rows(data, columns, offsets), kind.register
     if device.capabilities.single_work_items:
         items, share = _shares(device, rows + numbers)
-        csr_share_by_vector[items, 1](a, x, out, share, ACC=acc)
-        return out
-    lanes = _lanes(device, kind, numbers / rows)
-    if starts is not None and not kind.is_complex:
+        enqueue(csr_share_by_vector[items, 1], a, x, out, share, ACC=acc)
+    elif starts is not None and not kind.is_complex:
         _in_even_shares(device, a, x, starts, out, acc)
-        return out
-    csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP](
-        a, x, out, ACC=acc, LANES=lanes
-    )
+    else:
+        lanes = _lanes(device, kind, numbers / rows)
+        launcher = csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP]
+        enqueue(launcher, a, x, out, ACC=acc, LANES=lanes)
     return out
 
 
@@ -485,6 +462,11 @@ def shares_of(offsets: Any, numbers: int, size: int) -> Any:
     return starts
 
 
+def share_of_rows(width: int) -> int:
+    """Rows and numbers that work-items of a sub-group multiply by so many columns."""
+    return FEW if width <= _FEW_COLUMNS else MANY
+
+
 def share_of_group(device: Device) -> int:
     """Rows and numbers that a workgroup multiplies by a vector."""
     return _EACH * _items(device)
@@ -495,16 +477,13 @@ def _items(device: Device) -> int:
 
 
 def _in_even_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
-    count = int(starts.shape[0]) - 1
-    rows, sums = device.empty((count,), int64), device.empty((count,), acc)
-    items = _items(device)
-    csr_even_by_vector[groups(count), items](
-        a, x, out, starts, rows, sums, ACC=acc, EACH=_EACH, ITEMS=items
-    )
-    lanes = min(device.capabilities.sub_group_size, 32)
-    csr_add_carried[groups(-(-count * lanes // _WORKGROUP)), _WORKGROUP](
-        rows, sums, out, LANES=lanes
-    )
+    count, items = int(starts.shape[0]) - 1, _items(device)
+    sums = device.empty((count, 1), acc)
+    launcher = csr_even_by_vector[groups(count), items]
+    enqueue(launcher, a, x, out, starts, sums, ACC=acc, EACH=_EACH, ITEMS=items)
+    column = device.namespace().reshape(out, (-1, 1))
+    launcher = csr_add_carried[count, _WORKGROUP]
+    enqueue(launcher, a.offsets, starts, sums, column, SIZE=_EACH * items)
 
 
 @takes_other_libraries
@@ -518,13 +497,19 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
     x : array, shape (n, k)
         The dense one.
     starts : array or None
-        Of `shares_of`, of `SHARE_OF_ROWS`; None where work-items have a processor each.
+        Of `shares_of`, of `share_of_rows`; None where work-items have a processor each.
 
     Returns
     -------
     array, shape (m, k)
         In the common dtype.
     """
+    arrays, call_key = (data, columns, offsets, x, starts), ("matrix", FEW, MANY)
+    return cached_call(_CALLS, arrays, None, call_key, (), None, _made_by_matrix)
+
+
+def _made_by_matrix(arrays: tuple[Any, ...], *_: Any) -> Any:
+    data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
     kind = promoted(dtype(data.dtype), dtype(x.dtype))
     rows, width = int(offsets.shape[0]) - 1, int(x.shape[1])
@@ -536,7 +521,7 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
         items, share = _shares(device, rows + int(data.shape[0]))
         most = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
         lanes = min(most, 1 << width.bit_length() - 1)
-        csr_share_by_matrix[items, 1](a, x, out, share, ACC=acc, LANES=lanes)
+        enqueue(csr_share_by_matrix[items, 1], a, x, out, share, ACC=acc, LANES=lanes)
     else:
         _in_fine_shares(device, a, x, starts, out, acc)
     return out
@@ -544,17 +529,15 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 
 def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc: DType) -> None:
     shares, width = int(starts.shape[0]) - 1, int(x.shape[1])
-    most = 1 if acc.is_complex else _MOST_COLUMNS
-    each = next(n for n in (4, 2, 1) if n <= most and width % n == 0)
+    by_pairs = width > _FEW_COLUMNS and width % 2 == 0 and not acc.is_complex
+    each, size = 2 if by_pairs else 1, share_of_rows(width)
     lanes = min(power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
     sums = device.empty((shares, width), acc)
-    space = groups(-(-shares * lanes // _WORKGROUP), -(-width // (lanes * each)))
-    csr_even_by_matrix[space, (_WORKGROUP, 1)](
-        a, x, out, starts, sums, ACC=acc, SIZE=SHARE_OF_ROWS, LANES=lanes, EACH=each
-    )
-    csr_add_carried_rows[shares * width, _WORKGROUP](
-        a.offsets, starts, sums, out, SIZE=SHARE_OF_ROWS
-    )
+    count = groups(-(-shares * lanes // _WORKGROUP), -(-width // (lanes * each)))
+    how = {"ACC": acc, "SIZE": size, "LANES": lanes, "EACH": each}
+    enqueue(csr_even_by_matrix[count, (_WORKGROUP, 1)], a, x, out, starts, sums, **how)
+    launcher = csr_add_carried[shares * width, _WORKGROUP]
+    enqueue(launcher, a.offsets, starts, sums, out, SIZE=size)
 
 
 def _shares(device: Device, work: int) -> tuple[int, int]:

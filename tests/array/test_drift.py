@@ -311,7 +311,7 @@ def launched(m: int, k: int, n: int, kind: Any) -> TileLaunch:
     """What an H200 does first for a product."""
     h200 = portable.device("simulator:h200")
     constants = {"ACC": kind.register, "ACTIVATION": keep}
-    return next(launches(h200, kind, (m, n), k, "auto", constants, False, EpilogueKind(plain=True)))
+    return next(launches(h200, kind, (m, n), k, "auto", constants, False, EpilogueKind()))
 
 
 @pytest.mark.parametrize("kind", [kl.f32, kl.f64])

@@ -39,7 +39,7 @@ def numbers(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         return RNG.random(shape) < 0.5
     special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-7, 2.5, -1.25])
     if kind.kind == "c":
-        pairs = RNG.choice(special, (*shape, 2)).astype(np.float32)
+        pairs = RNG.choice(special, (*shape, 2)).astype(f"f{kind.itemsize // 2}")
         return pairs.view(kind)[..., 0]
     chosen = np.where(
         RNG.random(shape) < 0.5, RNG.choice(special, shape), RNG.standard_normal(shape)
@@ -104,7 +104,7 @@ def test_on_the_device(ours: Device, method: str) -> None:
     check(ours, method, numbers("float32", (2, 70)))
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["uint16", "float32", "float64", "complex64", "complex128"])
 def test_buckets(ours: Device, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     monkeypatch.setattr(sorting, "_SHORTEST", 300)
     check(ours, "rows", numbers(dtype, (2, 331)), order=dtype != "uint16")

@@ -316,15 +316,12 @@ def uneven_rows_by_a_vector() -> None:
     data, columns = integers(counts.sum()), np.arange(counts.sum(), dtype=np.int32) % 7
     x, out = integers(7), np.zeros(8, np.int32)
     shares = -(-(8 + counts.sum()) // 64)
-    rows, sums = np.zeros(shares, np.int64), np.zeros(shares, np.int32)
+    sums = np.zeros((shares, 1), np.int32)
     a = Rows(data, columns, offsets)
     starts = np.zeros(shares + 1, np.int64)
     csr_mark_shares[shares + 1, 32](offsets, int(counts.sum()), starts, SIZE=64)
-    csr_even_by_vector[pt.groups(shares), 32](
-        a, x, out, starts, rows, sums, ACC=int32, EACH=2, ITEMS=32
-    )
-    lanes = min(8, pt.device().capabilities.sub_group_size)
-    csr_add_carried[pt.groups(shares), 32](rows, sums, out, LANES=lanes)
+    csr_even_by_vector[pt.groups(shares), 32](a, x, out, starts, sums, ACC=int32, EACH=2, ITEMS=32)
+    csr_add_carried[shares, 32](offsets, starts, sums, out.reshape(-1, 1), SIZE=64)
     wanted = [total.sum() for total in np.split(data * x[columns], offsets[1:-1])]
     np.testing.assert_array_equal(out, wanted)
 

@@ -12,7 +12,6 @@ import portable as pt
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.sparse import CSR, products
-from portable.sparse import matrix as csr
 
 RANDOM = np.random.default_rng(5)
 SHAPES = [(1, 1, 1.0), (7, 5, 0.0), (0, 4, 0.5), (30, 0, 0.5), (31, 17, 0.4), (301, 97, 0.03)]
@@ -63,8 +62,8 @@ def test_long_rows_among_short_ones(
     monkeypatch.setattr(products, "_TIMES_MEAN", 2)
     monkeypatch.setattr(products, "_MOST_ITEMS", 32)
     monkeypatch.setattr(products, "_EACH", 3)
-    for module in (products, csr):
-        monkeypatch.setattr(module, "SHARE_OF_ROWS", 16)
+    monkeypatch.setattr(products, "FEW", 16)
+    monkeypatch.setattr(products, "MANY", 24)
     a = matrix(60, 300, 0.02, "float32").tolil()
     a[0:5, :] = 0
     a[7, :] = 2
@@ -73,7 +72,7 @@ def test_long_rows_among_short_ones(
     a = a.tocsr()
     a.eliminate_zeros()
     sparse = held(device, a, "float32")
-    for extents in (300, 300, (300, 5), (300, 8)):
+    for extents in (300, 300, (300, 5), (300, 8), (300, 10), *[(300, 4)] * 6, *[300] * 4):
         x = whole(extents, "float32")
         found = sparse @ pt.asarray(x, device=device.for_arrays())
         np.testing.assert_array_equal(pt.to_numpy(found), a @ x)

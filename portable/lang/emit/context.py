@@ -120,10 +120,6 @@ OPERATORS: Final[dict[str, tuple[str, Level]]] = {
     "xor": ("^", Level.BIT_XOR),
     "shl": ("<<", Level.SHIFT),
     "shr": (">>", Level.SHIFT),
-}
-"""How C spells operations on numbers."""
-
-COMPARISONS: Final[dict[str, tuple[str, Level]]] = {
     "eq": ("==", Level.EQUALITY),
     "ne": ("!=", Level.EQUALITY),
     "lt": ("<", Level.RELATION),
@@ -131,7 +127,7 @@ COMPARISONS: Final[dict[str, tuple[str, Level]]] = {
     "gt": (">", Level.RELATION),
     "ge": (">=", Level.RELATION),
 }
-"""The same of comparisons."""
+"""How C spells operations on numbers, and comparisons."""
 
 _BITWISE = (Level.BIT_OR, Level.BIT_XOR, Level.BIT_AND, Level.SHIFT)
 

@@ -6,7 +6,6 @@ from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
 from portable.lang.emit import avx512, vectors
 from portable.lang.emit.context import (
-    COMPARISONS,
     OPERATORS,
     Code,
     Context,
@@ -81,7 +80,7 @@ class Expressions:
             case e.Binary():
                 return self._binary(x)
             case e.Compare(op=op):
-                return infix(*COMPARISONS[op], self.code(x.x), self.code(x.y))
+                return infix(*OPERATORS[op], self.code(x.x), self.code(x.y))
             case e.Select():
                 parts = [wrapped(self.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
                 return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)

@@ -180,6 +180,7 @@ _BARRIERS: Final = {
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
         'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
     ),
+    "pause": Asm('asm volatile("nanosleep.u32 %0;" :: "n"({i0}));'),
     "registers.more": Asm('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"({i0}));'),
     "registers.fewer": Asm('asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"({i0}));'),
     "mbarrier.expect_tx": _ordered(

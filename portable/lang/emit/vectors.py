@@ -13,16 +13,7 @@ from typing import Any
 from portable.backend.capabilities import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
-from portable.lang.emit.context import (
-    COMPARISONS,
-    OPERATORS,
-    Code,
-    Level,
-    Printer,
-    Text,
-    infix,
-    wrapped,
-)
+from portable.lang.emit.context import OPERATORS, Code, Level, Printer, Text, infix, wrapped
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
@@ -382,7 +373,7 @@ def _native(printer: Printer, x: e.Expression) -> Code | None:
         case e.Binary():
             return _native_binary(printer, x)
         case e.Compare():
-            mask = infix(*COMPARISONS[x.op], printer.code(x.x), printer.code(x.y))
+            mask = infix(*OPERATORS[x.op], printer.code(x.x), printer.code(x.y))
             return _narrow_mask(mask, x.x.type)
         case e.Select():
             return _native_select(printer, x)

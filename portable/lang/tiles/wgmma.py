@@ -456,8 +456,9 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        over = _adds_apart(self.part)
-        specialise(code, pieces, self._group, self._multiplying, forgotten, settled, over)
+        kinds = {tile.array.dtype for tile in self.part.tiles.values()}
+        staggered = _adds_apart(self.part) and float32 not in kinds
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled, staggered)
         return code.block
 
     def _base(

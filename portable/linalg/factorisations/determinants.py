@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
-from portable.dtypes import DType
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.elimination import eliminated
-from portable.linalg.factorisations.matrices import batch_of, checked_dtype, lead_of, order_of
+from portable.linalg.factorisations.matrices import batch_of, checked_dtype, order_of
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -95,29 +93,19 @@ def slogdet(a: ArrayT) -> Slogdet:
     return Slogdet(sign, logarithm)
 
 
-def _determinants(name: str, a: Any) -> tuple[Any, Any, Any]:
+def _determinants(name: str, a: Any) -> list[Any]:
     """Determinants, their signs and logarithms."""
     device = device_of_arrays(a)
     kind, n = checked_dtype(name, a=a), order_of(name, a)
-    shape = tuple(int(x) for x in a.shape[:-2])
-    results = [device.empty(shape, x) for x in (kind, kind, kind.real)]
-    count = batch_of(a.shape)
+    shape, count = tuple(int(x) for x in a.shape[:-2]), batch_of(a.shape)
+    results = [device.empty((count,), x) for x in (kind, kind, kind.real)]
     if count:
-        _write(device, a if n else None, kind, lead_of(a.shape), results)
-    return results[0], results[1], results[2]
-
-
-def _write(device: Device, a: Any, kind: DType, lead: tuple[int, ...], results: list[Any]) -> None:
-    """Writes what is found of matrices; None for empty ones."""
-    can = device.capabilities
-    items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
-    lu, pivots = None, None
-    if a is not None:
-        lu, pivots, _ = eliminated(device, a, kind)
-    count = 1
-    for extent in lead:
-        count *= extent
-    diagonal_products[groups(count), items](lu, pivots, lead, *results, KIND=kind)
+        can, lu, pivots = device.capabilities, None, None
+        items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
+        if n:
+            lu, pivots, _ = eliminated(device, a, kind)
+        diagonal_products[groups(count), items](lu, pivots, *results, KIND=kind)
+    return [x.reshape(shape) for x in results]
 
 
 class Product(NamedTuple):
@@ -134,22 +122,10 @@ def joined(x: Product, y: Product) -> Any:
     return Product(x.whole * y.whole, x.sign * y.sign, x.logarithm + y.logarithm)
 
 
-@function
-def put(out: kl.Array, lead: tuple[kl.Scalar, ...], batch: kl.Scalar, value: kl.Scalar) -> None:
-    """``out[...] = value`` at the place that is the `batch`-th in C order."""
-    index = ()
-    rest = batch
-    for d in kl.static_range(out.ndim - 1, -1, -1):
-        index = (rest % lead[d], *index)  # type: ignore[assignment]
-        rest = rest // lead[d]
-    out[*index] = value
-
-
 @kernel
 def diagonal_products(
     lu: kl.Array | None,
     pivots: Any,
-    lead: tuple[kl.Scalar, ...],
     whole: kl.Array,
     sign: kl.Array,
     logarithm: kl.Array,
@@ -169,6 +145,6 @@ def diagonal_products(
             total = joined(total, Product(swapped * x, swapped * unit, kl.log(size)))
     total = kl.workgroup_reduce(joined, total)
     if kl.local_id(0) == 0:
-        put(whole, lead, batch, total.whole)
-        put(sign, lead, batch, total.sign)
-        put(logarithm, lead, batch, total.logarithm)
+        whole[batch] = total.whole
+        sign[batch] = total.sign
+        logarithm[batch] = total.logarithm

@@ -106,10 +106,10 @@ class Tall(NamedTuple):
 
     def run(self, device: Device, a: Any, q: Any, by: Division) -> None:
         """Enqueues it, for matrices and what becomes Q, which may be the same."""
-        source = a
+        source, (add_up, divide) = a, by
         for number, factoring in enumerate(self.factorings):
             gram, triangle = factoring.work, self.triangles[number]
-            by.add_up(source, gram)
+            add_up(source, gram)
             if number == 1:
                 items = 1 if device.capabilities.single_work_items else _ITEMS
                 count = min(items, device.capabilities.max_workgroup)
@@ -120,7 +120,7 @@ class Tall(NamedTuple):
             put_factors[groups(batch * blocks), factoring.layout.items](
                 factoring.factors, triangle, (batch,), LAYOUT=factoring.layout, TRANSPOSED=False
             )
-            by.divide(source, triangle, q)
+            divide(source, triangle, q)
             source = q
         multiplied(device, self.triangles[2], self.triangles[1], self.triangles[0])
 
@@ -129,11 +129,8 @@ class Tall(NamedTuple):
         return bool(np.all(device.to_numpy(self.far) < _NEAR**2))
 
 
-class Division(NamedTuple):
-    """How Gram matrices are made, told matrices and where to, and matrices divided by R."""
-
-    add_up: Callable[[Any, Any], object]
-    divide: Callable[[Any, Any, Any], object]
+Division = tuple[Callable[[Any, Any], object], Callable[[Any, Any, Any], object]]
+"""What makes Gram matrices, told matrices and where to, and what divides matrices by R."""
 
 
 def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Division:
@@ -154,7 +151,7 @@ def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Divi
             copied(device, rounded, r)
         solved_in_place(device, divisor, turned(q), _ADJOINT, layout)
 
-    return Division(add_up, divide)
+    return add_up, divide
 
 
 def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
@@ -175,7 +172,7 @@ def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
         solved_in_place(device, r, inverse, _UPPER, layout)
         multiply_rows[count, _ITEMS](a, inverse, q, shares)
 
-    return Division(add_up, divide)
+    return add_up, divide
 
 
 Mode = Literal["reduced", "complete", "r"]
@@ -301,30 +298,21 @@ class Asked(NamedTuple):
         return fits and n <= EDGE and is_tall((m, n), self.kind, self.device)
 
 
-class _TallPlan(NamedTuple):
-    """Arrays of tall matrices, and what makes them Q."""
-
-    tall: Tall
-    work: Any
-    run: Callable[[], object]
-
-    @staticmethod
-    def of(device: Device, size: tuple[int, int, int], kind: DType) -> _TallPlan:
-        """That of matrices of a size."""
-        tall, work = Tall.of(device, size[0], size[2]), workspace(device, *size, kind)
-        by = _by_solving(device, size, kind)
-        return _TallPlan(tall, work, repeated(device, partial(tall.run, device, work, work, by)))
-
-
 def _by_gram_matrices(asked: Asked) -> Iterator[None]:
     device, a, kind, *_ = asked
     size = batch, m, n = asked.size
     room = batch * m * n * (8 if kind is float64 else 8 + kind.itemsize)
     key = "tall", size, kind
-    plan = cached_plan(device, key, lambda: _TallPlan.of(device, size, kind), room)
-    copied(device, a, plan.work, from_lead=lead_of(a.shape))
-    plan.run()
-    yield from _results(asked, plan.tall, plan.work)
+
+    def made() -> tuple[Tall, Any, Callable[[], object]]:
+        tall, work = Tall.of(device, batch, n), workspace(device, *size, kind)
+        by = _by_solving(device, size, kind)
+        return tall, work, repeated(device, partial(tall.run, device, work, work, by))
+
+    tall, work, run = cached_plan(device, key, made, room)
+    copied(device, a, work, from_lead=lead_of(a.shape))
+    run()
+    yield from _results(asked, tall, work)
 
 
 def _by_rows(asked: Asked) -> Iterator[None]:
@@ -355,13 +343,13 @@ def _results(asked: Asked, tall: Tall, q: Any) -> Iterator[None]:
 def _by_reflectors(asked: Asked) -> Iterator[None]:
     device, a, kind, q, r = asked
     lead, columns = lead_of(a.shape), 0 if q is None else int(q.shape[-1])
-    plan = _plan(device, asked.size, kind, columns)
-    moved(device, a, plan.work, from_lead=lead)
-    plan.run()
+    work, square, run = _plan(device, asked.size, kind, columns)
+    moved(device, a, work, from_lead=lead)
+    run()
     if r.shape[-2]:
-        moved(device, plan.work, r, to_lead=lead, kept=UPPER, edge=min(asked.size[1:]))
+        moved(device, work, r, to_lead=lead, kept=UPPER, edge=min(asked.size[1:]))
     if q is not None:
-        moved(device, plan.square, q, to_lead=lead)
+        moved(device, square, q, to_lead=lead)
     yield
 
 
@@ -374,33 +362,29 @@ FACTORISATIONS: Final = Ways[Asked, None](
 """How matrices are made orthonormal and triangular."""
 
 
-class _Plan(NamedTuple):
-    """Arrays for matrices of a size and columns of Q, and what makes these of the matrices."""
+def _plan(
+    device: Device, size: tuple[int, int, int], kind: DType, columns: int
+) -> tuple[Any, Any, Callable[[], object]]:
+    """Arrays for matrices of a size and so many columns of Q, and what makes these of the matrices.
 
-    work: Any
-    square: Any
-    run: Callable[[], object]
-
-
-def _plan(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> _Plan:
-    """What is kept for matrices of a size."""
+    They are kept.
+    """
     batch, m, n = size
+
+    def made() -> tuple[Any, Any, Callable[[], object]]:
+        triangle = Triangularisation.of(device, size, kind, columns)
+        if not columns:
+            return triangle.work, None, repeated(device, triangle.run)
+        square = workspace(device, batch, m, columns, kind)
+        if is_transposed(triangle.work):
+            square = turned(workspace(device, batch, columns, m, kind))
+
+        def run() -> None:
+            triangle.run()
+            copied(device, square[:, :0, :0], square, eye=True)
+            triangle.reflectors.apply(square, adjoint=False, unit=True)
+
+        return triangle.work, square, repeated(device, run)
+
     room = batch * m * (n + min(m, n) + columns) * kind.itemsize
-    key = "qr", size, kind, columns
-    return cached_plan(device, key, lambda: _made(device, size, kind, columns), room)
-
-
-def _made(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> _Plan:
-    triangle = Triangularisation.of(device, size, kind, columns)
-    if not columns:
-        return _Plan(triangle.work, None, repeated(device, triangle.run))
-    square = workspace(device, size[0], size[1], columns, kind)
-    if is_transposed(triangle.work):
-        square = turned(workspace(device, size[0], columns, size[1], kind))
-
-    def run() -> None:
-        triangle.run()
-        copied(device, square[:, :0, :0], square, eye=True)
-        triangle.reflectors.apply(square, adjoint=False, unit=True)
-
-    return _Plan(triangle.work, square, repeated(device, run))
+    return cached_plan(device, ("qr", size, kind, columns), made, room)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from portable.backend import Device
-from portable.dtypes import DType
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.layout import Layout, layout_of
@@ -93,27 +92,19 @@ def solve_triangular(
     size = sides.batch, n, sides.columns
     room = sides.batch * n * (n + sides.columns) * kind.itemsize
     key = "triangles", size, kind, which
-    plan = cached_plan(device, key, lambda: _made(device, size, kind, which), room)
-    copied(device, a, plan.triangles, from_lead=sides.lead)
-    copied(device, b[:, None] if sides.is_vector else b, plan.work, from_lead=sides.lead)
-    plan.run()
-    return sides.result(device, plan.work)  # type: ignore[no-any-return]
 
+    def made() -> tuple[Any, Any, Callable[[], object]]:
+        triangles = workspace(device, sides.batch, n, n, kind)
+        work = workspace(device, *size, kind)
+        layout = layout_of(kind, device.capabilities)
+        run = partial(solved_in_place, device, triangles, work, which, layout)
+        return triangles, work, repeated(device, run)
 
-class _Plan(NamedTuple):
-    """Arrays for triangles and right-hand sides of a size, and what solves these in place."""
-
-    triangles: Any
-    work: Any
-    run: Callable[[], object]
-
-
-def _made(device: Device, size: tuple[int, int, int], kind: DType, which: Triangle) -> _Plan:
-    batch, n, columns = size
-    triangles = workspace(device, batch, n, n, kind)
-    work, layout = workspace(device, batch, n, columns, kind), layout_of(kind, device.capabilities)
-    run = partial(solved_in_place, device, triangles, work, which, layout)
-    return _Plan(triangles, work, repeated(device, run))
+    triangles, work, run = cached_plan(device, key, made, room)
+    copied(device, a, triangles, from_lead=sides.lead)
+    copied(device, b[:, None] if sides.is_vector else b, work, from_lead=sides.lead)
+    run()
+    return sides.result(device, work)  # type: ignore[no-any-return]
 
 
 def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Layout) -> None:

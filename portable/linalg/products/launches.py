@@ -23,7 +23,7 @@ from portable.linalg.products.kernels import (
 )
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.slim import gemm_slim, slim_for
-from portable.linalg.products.tuning import has_tensor_copies, schemes
+from portable.linalg.products.tuning import schemes
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
@@ -175,8 +175,6 @@ class EpilogueKind(NamedTuple):
 
     Attributes
     ----------
-    plain : bool
-        Whether nothing is, and operands are of the type to sum in.
     added : bool
         Whether `c` is added, for which workgroups meet before they store: they do not make tiles in
         turn.
@@ -184,7 +182,6 @@ class EpilogueKind(NamedTuple):
         Whether a bias is.
     """
 
-    plain: bool = False
     added: bool = False
     biased: bool = False
 
@@ -280,11 +277,10 @@ def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
     device, kind, shape, k, algorithm, _, b_columns, beside = asked
     constants, product = asked.constants, asked.product
-    usual = has_tensor_copies(device.capabilities) or (beside.plain and not b_columns)
     by_blocks = algorithm == "blocks"
     least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-        if (beside.added and choice.get("RESIDENT")) or (choice["SPECIALISED"] and not usual):
+        if beside.added and choice.get("RESIDENT"):
             continue
         if by_blocks:
             most = max(choice["BM"], choice["BN"])

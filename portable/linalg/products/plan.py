@@ -12,7 +12,6 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.base.operands import broadcast_shape, broadcasts_to, common_dtype
-from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import EpilogueKind, TileLaunch, launches
 from portable.linalg.products.rows import Rows, row_multiples
 
@@ -130,10 +129,7 @@ def planned(
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
     if wanted.precision == "blocks":
         algorithm = constants["SPLIT"] = wanted.precision
-    sums_alike = accumulator in (kind, kind.register)
-    summed_as_read = sums_alike and not kind.is_integer and not wanted.reads_c
-    plain = summed_as_read and bias is None and wanted.activation is keep
-    beside = EpilogueKind(plain, wanted.reads_c, bias is not None)
+    beside = EpilogueKind(wanted.reads_c, bias is not None)
     tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):

@@ -17,10 +17,6 @@ from portable.tune.table import lookup_entries, state
 
 _USUAL_DEPTH: Final = 1024
 
-_VECTOR: Final = 16
-"""Bytes that are copied at once; rows of parts of them are copied by elements, unless by TMA:
-few work-items then keep many waiting."""
-
 _LIKE: Final = {bfloat16: float16, int8: float32, float8_e4m3fn: float32, float8_e5m2: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
@@ -83,21 +79,14 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 
 
-def _is_possible(
-    choice: Parameters, dtype: DType, product: Product, capabilities: Capabilities
-) -> bool:
+def _is_possible(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Whether local memory holds a choice's tiles, rows one after another, which is the least.
 
     And whether there is what those want that are copied apart: a driver may lack what another has.
     """
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
-    if choice["SPECIALISED"]:
-        vector = _VECTOR // dtype.itemsize
-        in_vectors = not (product.n % vector or product.k % vector)
-        if not _may_specialise(choice, dtype, capabilities):
-            return False
-        if not (in_vectors or has_tensor_copies(capabilities)):
-            return False
+    if choice["SPECIALISED"] and not _may_specialise(choice, dtype, capabilities):
+        return False
     return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
 
 
@@ -161,13 +150,7 @@ def candidates(
     m, n, batch = size
     product = Product(m, n, _USUAL_DEPTH, batch)
     ranked = schemes(device, dtype, algorithm, product, b_columns)
-    can = has_tensor_copies(device.capabilities)
-    return tuple(x for x, parts in ranked if parts == 1 and (can or not x["SPECIALISED"]))
-
-
-def has_tensor_copies(capabilities: Capabilities) -> bool:
-    """Whether TMA copies tiles; warps that copy them themselves take what is plain alone."""
-    return "tensor" in capabilities.async_copy
+    return tuple(x for x, parts in ranked if parts == 1)
 
 
 def schemes(
@@ -212,7 +195,7 @@ def _ranked(
         for level, entry in enumerate(entries)
         for choice in entry
     ]
-    result = [x for x in result if _is_possible(x[0], dtype, product, capabilities)] or result
+    result = [x for x in result if _is_possible(x[0], dtype, capabilities)] or result
     units = max(1, capabilities.compute_units)
     ranked: list[tuple[float, int, Parameters, int]] = []
     for at, (choice, level) in enumerate(result):

@@ -18,7 +18,7 @@ def combine_single(
     SHAPE: Any,
     TRANSPOSED: bool,
 ) -> None:
-    """As `reflector_kernels.combine`, of a matrix with zeros behind it, so that blocks are whole.
+    """As `reduction.combine`, of a matrix with zeros behind it, so that blocks are whole.
 
     They are read twice and written once where they lie. Meanwhile those right of them, with which
     the same core mostly goes on, come to the caches.

@@ -351,8 +351,8 @@ ARRAYS: Final = (
     fault(
         "a row gets nothing of the share before",
         SPARSE + "csr_add_carried",
-        "rows[share - 1] != row",
-        "rows[share - 1] == row",
+        "starts[share] != row",
+        "starts[share] == row",
         "uneven_rows_by_a_vector",
         "race",
     ),
