@@ -48,7 +48,7 @@ from portable_backends.common.gate import Gate, wait_interrupted
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu.native_pool import SYSTEMS, Pool, pool
-from portable_backends.cpu.numpy_device import NumPyDevice
+from portable_backends.cpu.numpy_device import DATA, WORD_BYTES, WORDS, NumPyDevice, address_of
 
 # Kernels that LLVM compiled in this process, ready to be launched.
 
@@ -247,40 +247,16 @@ def _keep_code() -> None:
 
 # -- native device ---------------------------------------------------------------------------------
 
-_HostArray = np.ndarray[Any, Any]
 _new_view: Callable[..., ArrayView] = tuple.__new__
-_WORD: Final = ctypes.sizeof(ctypes.c_size_t)
-_DATA: Final = object.__basicsize__
-"""Where NumPy's arrays have the address of their elements, by its stable ABI."""
-
-
-def _memory_in_words() -> Any:
-    """All memory as words, by their numbers; None where arrays are not laid out as expected.
-
-    An array's own attributes make an object each, which takes ten times as long.
-    """
-    if _WORD != 8:
-        return None
-    words = (ctypes.c_size_t * (2**59)).from_address(0)
-    samples = np.zeros(3, np.int16), np.zeros((2, 2)), np.frombuffer(b"abcd", np.uint8)
-    for x in samples:
-        if words[(id(x) + _DATA) >> 3] != _asked(x):
-            return None
-    return words
-
-
-def _asked(array: _HostArray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 class AddressedMemory:
     """For devices whose kernels take addresses of the host's memory."""
 
     def __init__(self) -> None:
-        self._words = _memory_in_words()
         self._codes = {writable: self._code_of_views(writable) for writable in (False, True)}
 
-    def view(self, array: _HostArray) -> ArrayView:
+    def view(self, array: np.ndarray[Any, Any]) -> ArrayView:
         """Describe `array`; its handle is the address of its first element."""
         flags = array.flags
         if not flags.aligned:
@@ -288,8 +264,7 @@ class AddressedMemory:
                 f"a {array.dtype} array whose memory is not aligned to its elements cannot be "
                 "passed to a kernel; pass a copy (x.copy())"
             )
-        words = self._words
-        at = words[(id(array) + _DATA) >> 3] if words is not None else _asked(array)
+        at = address_of(array)
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
             ArrayView,
@@ -300,7 +275,7 @@ class AddressedMemory:
         """A later address."""
         return handle + by
 
-    def view_code(self, array: _HostArray) -> ViewCode | None:
+    def view_code(self, array: np.ndarray[Any, Any]) -> ViewCode | None:
         """How compiled code sees arrays like this one, read-only ones as JAX gives them, too."""
         flags = array.flags
         if type(array) is not np.ndarray or not flags.aligned:
@@ -314,8 +289,8 @@ class AddressedMemory:
             f"and {'' if writable else 'not '}{{x}}.flags.writeable"
         )
         handle = "asked({x})"
-        if self._words is not None:
-            handle = f"words[(id({{x}}) + {_DATA}) >> 3]"
+        if WORDS is not None:
+            handle = f"words[(id({{x}}) + {DATA}) >> 3]"
         return ViewCode(
             np.ndarray,
             same=same,
@@ -323,7 +298,7 @@ class AddressedMemory:
             address="{x}_handle",
             offset="0",
             owner="None",
-            names={"words": self._words, "asked": _asked},
+            names={"words": WORDS, "asked": address_of},
         )
 
 
@@ -339,7 +314,7 @@ def why_not() -> str:
     if importlib.util.find_spec(_PACKAGE) is None:
         return f"{_PACKAGE} is not installed"
     if processor.machine() is None or sys.platform not in SYSTEMS:
-        python = f"a Python of {8 * _WORD} bits on {platform.machine()} under {sys.platform}"
+        python = f"a Python of {8 * WORD_BYTES} bits on {platform.machine()} under {sys.platform}"
         return f"LLVM's kernels are not made for {python}"
     return ""
 
