@@ -12,7 +12,7 @@ import numpy as np
 
 from portable.errors import DeviceFaultError, OutOfMemoryError
 from portable.registry import use
-from portable.tune.search import Stopwatch, Timing
+from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Array, Case, Contender, Operation, Verifier
 from portable_bench.results import DISAGREE, Cell, Outcome
 

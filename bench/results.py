@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from portable.errors import DataError
 from portable.system.console import html
 from portable.system.files import write_whole
-from portable.tune.search import Timing
+from portable.tune.stopwatch import Timing
 from portable_bench.environment import differences
 from portable_bench.operation import Work
 

@@ -13,7 +13,7 @@ from portable.gf2.tuning import shape_for
 from portable.lang.kernel import kernel
 from portable.linalg.products.model import multiplying
 from portable.primitives.maps.work import vector_lanes
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable_bench.operation import Case, Run
 
 # Kernels that do nothing but what bounds all others: moving, and multiplying and adding.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from portable import registry
 from portable.backend import Device
-from portable.backend.program import Mark
+from portable.backend.queues import Mark
 from portable.errors import DeviceMismatchError, LaunchError
 from portable.profiling import reports
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from portable.backend import Capabilities, Device, Executable, MemoryUse, Program
+from portable.backend import (
+    ArrayView,
+    Capabilities,
+    Device,
+    Executable,
+    MemoryUse,
+    Program,
+    ViewCode,
+)
 from portable.errors import LaunchError
 from portable.interchange.tensors import is_tensor, place_of
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
 
 # What devices have in common whose kernels an OpenCL driver compiles and runs.
 
@@ -54,6 +65,43 @@ class RuntimeDevice(Device):
     def load(self, program: Program, code: bytes) -> Executable:
         """Load the driver's binary."""
         return self._runtime.load(program, code)
+
+
+class ArrayDevice(Device):
+    """A device whose arrays are those of `portable.array`, a class that its constructor imports."""
+
+    _array: type[Array]
+
+    def owns(self, array: object) -> bool:
+        """Whether this is an array in this device's memory."""
+        return isinstance(array, self._array) and array.device is self
+
+    def view(self, array: Any) -> ArrayView:
+        """What the array knows of itself."""
+        view: ArrayView = array.view
+        return view
+
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees one of this device's arrays."""
+        return ViewCode(
+            self._array,
+            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
+            handle="{x}_view[3]",
+            address="{x}_view[4]",
+            offset="{x}_view[5]",
+            owner="{x}_view[6]",
+            names={"device": self},
+        )
+
+    def namespace(self) -> Any:
+        """The one that is built from the kernel language."""
+        from portable import array
+
+        return array
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """Name this device."""
+        return {"device": self}
 
 
 # Refuses programs that a device cannot run, before its driver refuses them less clearly.

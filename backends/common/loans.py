@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final
 
-from portable.backend.program import Mark
+from portable.backend.queues import Mark
 
 
 class Loans:

@@ -18,6 +18,7 @@ from portable.backend import ArrayView, ViewCode, bytes_of
 from portable.dtypes import DType, dtype
 from portable.errors import OutOfMemoryError
 from portable.profiling import timeline
+from portable_backends.common.devices import ArrayDevice
 from portable_backends.cpu.native_device import NativeDevice
 
 _LINE = 64
@@ -38,7 +39,7 @@ class _Memory(int):
         return made
 
 
-class ArrayNativeDevice(NativeDevice):
+class ArrayNativeDevice(ArrayDevice, NativeDevice):
     """Like ``cpu:native`` in all but its arrays."""
 
     name = "cpu:native-arrays"
@@ -47,28 +48,16 @@ class ArrayNativeDevice(NativeDevice):
     def __init__(self) -> None:
         super().__init__()
         self.capabilities = replace(self.capabilities, pointer_offsets=True)
-
-    def owns(self, array: object) -> bool:
-        """Whether this is an array in this device's memory."""
-        return isinstance(array, Array) and array.device is self
+        self._array = Array
 
     def view(self, array: Any) -> ArrayView:
-        """Describe one of this device's arrays."""
-        return super().view(array) if isinstance(array, np.ndarray) else array.view
+        """Describe one of this device's arrays, or of NumPy's."""
+        return NativeDevice.view(self, array) if isinstance(array, np.ndarray) else array.view
 
     def view_code(self, array: Any) -> ViewCode | None:
-        """How compiled code sees one of this device's arrays."""
-        if isinstance(array, np.ndarray):
-            return super().view_code(array)
-        return ViewCode(
-            Array,
-            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
-            handle="{x}_view[3]",
-            address="{x}_view[4]",
-            offset="{x}_view[5]",
-            owner="{x}_view[6]",
-            names={"device": self},
-        )
+        """How compiled code sees either."""
+        kind = NativeDevice if isinstance(array, np.ndarray) else ArrayDevice
+        return kind.view_code(self, array)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array."""
@@ -105,14 +94,4 @@ class ArrayNativeDevice(NativeDevice):
 
     def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView | None:
         """As NumPy's arrays lie, where their memory is aligned to their elements."""
-        return super().view(array) if array.size and array.flags.aligned else None
-
-    def namespace(self) -> Any:
-        """The one that is built from the kernel language."""
-        from portable import array
-
-        return array
-
-    def creation_arguments(self) -> dict[str, Any]:
-        """Name this device."""
-        return {"device": self}
+        return NativeDevice.view(self, array) if array.size and array.flags.aligned else None

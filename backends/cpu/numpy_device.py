@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from portable.backend import ArrayView, Device, MemoryUse, ViewCode, bytes_of
-from portable.backend.program import HostMark, Mark
+from portable.backend.queues import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
 from portable_backends.common.devices import RuntimeDevice, host_memory_use

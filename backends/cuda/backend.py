@@ -34,7 +34,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.program import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, MarkTimer, Queue
 from portable.dtypes import DType
 from portable.errors import (
     DeviceError,
@@ -48,7 +48,8 @@ from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
 from portable_backends.common.devices import check
 from portable_backends.common.loans import Loans
-from portable_backends.cuda.parameter_blocks import ParameterBlock, describing
+from portable_backends.common.tensor_maps import describing
+from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.streams import before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 
@@ -116,7 +117,7 @@ class CuPyExecutable(Executable):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """From an array's address to NVIDIA's description of it."""
         return describing(argument, shape, strides)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend.program import Collectives, Writer
+from portable.backend.collectives import Collectives, Writer
 from portable.errors import DeviceFaultError, DTypeError
 from portable_backends.cuda.streams import get_ready
 

@@ -4,102 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
-from collections.abc import Callable, Sequence
-from functools import cache as kept_in_process
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
 from portable.backend.program import Argument
-from portable.errors import LaunchError
-
-# Arrays as NVIDIA's copy engine is told of them, since Hopper: tensor maps, made by the driver.
-
-BOXES_BYTES: Final = 128
-"""Of ``CUtensorMap``, which the driver writes at a multiple of half as many."""
-
-_TYPES: Final = {
-    "uint8": 0,
-    "int8": 0,
-    "uint16": 1,
-    "uint32": 2,
-    "int32": 3,
-    "uint64": 4,
-    "int64": 5,
-    "float16": 6,
-    "float32": 7,
-    "float64": 8,
-}
-"""``CUtensorMapDataType``."""
-
-_SWIZZLES: Final = {0: 0, 2: 1, 4: 2, 8: 3}
-"""``CUtensorMapSwizzle`` by the number of 16-byte chunks that are turned."""
-
-_NO_INTERLEAVE: Final = 0
-_PROMOTED_TO_256_BYTES: Final = 3
-_ZEROS_OUTSIDE: Final = 0
-
-
-def describing(
-    argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> Callable[[int], bytes]:
-    """A function from the address of an array like that to its tensor map.
-
-    Parameters
-    ----------
-    argument : Argument
-        Of kind "box".
-    shape, strides : tuple of int
-        Extents, and bytes between neighbours.
-
-    Returns
-    -------
-    callable
-        It raises `LaunchError` where the driver refuses; it keeps the latest maps.
-    """
-    box = argument.box
-    assert box is not None
-    rank = len(box.dims)
-    sizes = (ctypes.c_uint64 * rank)(*(shape[d] for d in box.dims))
-    outer_strides = (ctypes.c_uint64 * (rank - 1))(*(strides[d] for d in box.dims[1:]))
-    extents = (ctypes.c_uint32 * rank)(*box.extents)
-    steps = (ctypes.c_uint32 * rank)(*[1] * rank)
-    kind, swizzle = _TYPES[argument.type.name], _SWIZZLES[box.swizzle]
-
-    @lru_cache(maxsize=256)
-    def described(address: int) -> bytes:
-        half = BOXES_BYTES // 2
-        room = ctypes.create_string_buffer(BOXES_BYTES + half)
-        start = -ctypes.addressof(room) % half
-        refused = _encode()(
-            ctypes.addressof(room) + start, kind, rank, address, sizes, outer_strides,
-            extents, steps, _NO_INTERLEAVE, swizzle, _PROMOTED_TO_256_BYTES, _ZEROS_OUTSIDE,
-        )  # fmt: skip
-        if refused:
-            raise LaunchError(
-                f"the driver refuses boxes of {box.extents} elements of an array of {shape} with "
-                f"strides of {strides} bytes (error {refused})"
-            )
-        return room.raw[start : start + BOXES_BYTES]
-
-    return described
-
-
-@kept_in_process
-def _encode() -> Any:
-    """The driver's function."""
-    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    function = driver.cuTensorMapEncodeTiled
-    number, pointer = ctypes.c_int, ctypes.c_void_p
-    function.argtypes = [
-        pointer, number, ctypes.c_uint32, pointer, pointer, pointer, pointer, pointer,
-        number, number, number, number,
-    ]  # fmt: skip
-    return function
-
-
-# -- parameter blocks ------------------------------------------------------------------------------
+from portable_backends.common.tensor_maps import BOXES_BYTES
 
 _SLOT: Final = 8
 _FORMATS: Final = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.backend.program import Mark, Queue
+from portable.backend.queues import Mark, Queue
 from portable.errors import DeviceFaultError
 from portable.profiling import timeline
 

@@ -17,19 +17,18 @@ from portable.backend import (
     Refused,
     Timer,
     Unavailable,
-    ViewCode,
     bytes_of,
 )
-from portable.backend.program import Mark, Queue
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import DType
-from portable_backends.common.devices import RuntimeDevice
+from portable_backends.common.devices import ArrayDevice, RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
     from portable_backends.opencl.runtime import Runtime
 
 
-class OpenCLDevice(RuntimeDevice):
+class OpenCLDevice(ArrayDevice, RuntimeDevice):
     """One OpenCL device through PyOpenCL.
 
     Parameters
@@ -72,26 +71,6 @@ class OpenCLDevice(RuntimeDevice):
         if chosen.pool is None:
             chosen.pool = self._new_pool(chosen.handle)
         return chosen.pool
-
-    def owns(self, array: object) -> bool:
-        """Whether this is an array in this device's buffers."""
-        return isinstance(array, self._array) and array.device is self
-
-    def view(self, array: Array) -> ArrayView:
-        """Describe one of this device's arrays."""
-        return array.view
-
-    def view_code(self, array: Array) -> ViewCode:
-        """How compiled code sees one of this device's arrays."""
-        return ViewCode(
-            self._array,
-            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
-            handle="{x}_view[3]",
-            address="{x}_view[4]",
-            offset="{x}_view[5]",
-            owner="{x}_view[6]",
-            names={"device": self},
-        )
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array in memory from the pool."""
@@ -170,19 +149,9 @@ class OpenCLDevice(RuntimeDevice):
         """Wait for the queue."""
         self._runtime.synchronize()
 
-    def namespace(self) -> Any:
-        """The one that is built from the kernel language."""
-        from portable import array
-
-        return array
-
-    def creation_arguments(self) -> dict[str, Any]:
-        """Name this device."""
-        return {"device": self}
-
     def timer(self) -> Timer:
         """Times between markers in the queue."""
-        from portable_backends.opencl.queues import EventTimer
+        from portable_backends.opencl.executable import EventTimer
 
         return EventTimer(self._runtime)
 

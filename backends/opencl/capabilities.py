@@ -25,6 +25,7 @@ from portable.lang.emit.avx512 import compress_definition, count_definition
 from portable.lang.emit.opencl import COVER
 from portable.lang.ir.types import Vector
 from portable_backends.common.isolated_compiler import IsolatedCompiler
+from portable_backends.opencl.boxes import copies_boxes
 from portable_backends.opencl.probes import (
     ITEMS,
     answer,
@@ -166,7 +167,7 @@ _VOLTA = 7
 _AMPERE = 8
 _HOPPER = 9
 _UNITS = frozenset({"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"})
-_WARPGROUPS = frozenset({"wgmma.f16", "wgmma.bf16"})
+_WARPGROUPS = frozenset({"wgmma.f16", "wgmma.bf16", "wgmma.tf32"})
 
 
 def is_cpu(device: cl.Device) -> bool:
@@ -240,8 +241,9 @@ def _matrix_units(device: cl.Device, level: int) -> frozenset[str]:
 
 
 def _async_copy(device: cl.Device, level: int) -> frozenset[str]:
-    kinds = {"vector"} if level >= _AMPERE else set()
-    return frozenset(kinds | ({"bulk"} if level >= _HOPPER and copies_in_bulk(device) else set()))
+    hopper, kinds = level >= _HOPPER, {"vector"} if level >= _AMPERE else set()
+    asked = (("bulk", copies_in_bulk), ("tensor", copies_boxes))
+    return frozenset(kinds | {kind for kind, copies in asked if hopper and copies(device)})
 
 
 def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:

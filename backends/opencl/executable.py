@@ -1,26 +1,166 @@
-"""Kernels that an OpenCL driver built, ready to be launched."""
+"""Kernels that an OpenCL driver built, and the queues in which they run."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from operator import itemgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
 from portable.backend import Argument, Executable, Program
+from portable.backend.queues import Mark, Queue, Timer
 from portable.dtypes import bool_
-from portable.errors import InterruptedLaunchError, LaunchError, OutOfMemoryError, PortableError
+from portable.errors import (
+    InterruptedLaunchError,
+    LaunchError,
+    OutOfMemoryError,
+    PortableError,
+    UnsupportedError,
+)
 from portable.profiling import timeline
 from portable_backends.common.gate import wait_interrupted, wait_listening
+from portable_backends.opencl.boxes import describing_later
 from portable_backends.opencl.capabilities import platform_word
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
+
+
+# OpenCL's command queues beside a runtime's own one, marks in them, and a timer.
+
+
+_NANO = 1e-9
+_numbers = count()
+
+
+class OpenCLMark(Mark):
+    """A marker in a queue, timed by one in a queue that records times where its own does not."""
+
+    def __init__(self, runtime: Runtime, queue: cl.CommandQueue) -> None:
+        self._runtime = runtime
+        with runtime.gate.lock:
+            self.event: cl.Event = cl.enqueue_marker(queue)
+            self._timed = self.event
+            if not runtime.records_times:
+                queue.flush()
+                timekeeper = runtime.timekeeper()
+                # NVIDIA's driver gives no time for a marker that itself waits for an event.
+                cl.enqueue_barrier(timekeeper, wait_for=[self.event])
+                self._timed = cl.enqueue_marker(timekeeper)
+                timekeeper.flush()
+
+    @property
+    def reached(self) -> bool:
+        """Whether the marker is complete."""
+        return bool(self.event.command_execution_status == cl.command_execution_status.COMPLETE)
+
+    def wait(self) -> None:
+        """Wait for the marker."""
+        self._runtime.wait(self.event)
+
+    def seconds_after(self, earlier: Any) -> float:
+        """By the device's clock."""
+        for mark in (earlier, self):
+            self._runtime.wait(mark._timed)
+        return _NANO * float(self._timed.profile.end - earlier._timed.profile.end)
+
+
+class OpenCLQueue(Queue):
+    """A further in-order queue of a runtime.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Whose context it shares.
+
+    Attributes
+    ----------
+    handle : pyopencl.CommandQueue
+        The queue; another one while times are recorded.
+    number : int
+        Its own, for good.
+    pool : pyopencl.tools.MemoryPool or None
+        Where the arrays made in its scope have their memory from, so that what one of them gives up
+        is not given to another queue which does not wait for this one.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.handle: cl.CommandQueue = runtime.new_queue()
+        self.number: int = next(_numbers)
+        self.pool: Any = None
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Launches and copies of this thread go here."""
+        with self._runtime.chosen(self):
+            yield
+
+    def mark(self) -> Mark:
+        """A marker at its end."""
+        return OpenCLMark(self._runtime, self.handle)
+
+    def wait_for(self, mark: Mark) -> None:
+        """A barrier that waits for the mark's event."""
+        assert isinstance(mark, OpenCLMark)
+        with self._runtime.gate.lock:
+            cl.enqueue_barrier(self.handle, wait_for=[mark.event])
+
+    def synchronize(self) -> None:
+        """Wait for the queue."""
+        self._runtime.wait_for_all([self.handle])
+
+
+class DeviceClock:
+    """From a device's times to the host's, by the moment at which one command was enqueued."""
+
+    def __init__(self) -> None:
+        self._ahead: float | None = None
+
+    def times_of(self, event: cl.Event, enqueued: float) -> Callable[[], tuple[float, float]]:
+        """What tells the start and end of a command once it is done."""
+
+        def times() -> tuple[float, float]:
+            profile = event.profile
+            if self._ahead is None:
+                self._ahead = enqueued - _NANO * profile.queued
+            return self._ahead + _NANO * profile.start, self._ahead + _NANO * profile.end
+
+        return times
+
+
+class EventTimer(Timer):
+    """Times by markers in a queue that records when each was reached."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._first: cl.Event | None = None
+        self._last: cl.Event | None = None
+
+    def start(self) -> None:
+        """Mark the beginning."""
+        self._runtime.measure(True)
+        self._first = cl.enqueue_marker(self._runtime.current())
+
+    def stop(self) -> None:
+        """Mark the end and return to the plain queue."""
+        self._last = cl.enqueue_marker(self._runtime.current())
+        self._runtime.measure(False)
+
+    def seconds(self) -> float:
+        """Seconds on the device between the two marks."""
+        if self._first is None or self._last is None:
+            raise UnsupportedError("call start() and stop() before seconds()")
+        self._last.wait()
+        return _NANO * float(self._last.profile.end - self._first.profile.end)
+
 
 # What OpenCL's errors mean.
 
@@ -58,8 +198,11 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
 # -- executable ------------------------------------------------------------------------------------
 
 
+_IN_BUFFERS: Final = ("pointer", "box")
+
+
 def _scalar_type(argument: Argument) -> Any:
-    if argument.kind == "pointer":
+    if argument.kind in _IN_BUFFERS:
         return None
     return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
 
@@ -81,8 +224,8 @@ class _Setter:
     def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
         self._set_all = kernel.set_args
         self._set_one = kernel.set_arg
-        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
-        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
+        self._pointers = [i for i, a in enumerate(arguments) if a.kind in _IN_BUFFERS]
+        numbers = [i for i, a in enumerate(arguments) if a.kind not in _IN_BUFFERS]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
         formats = "".join(_number_format(arguments[i]) for i in numbers)
         self._pack = struct.Struct("=" + formats).pack
@@ -124,6 +267,7 @@ class OpenCLExecutable(Executable):
         self._runtime = runtime
         self._program = program
         self._types = [_scalar_type(a) for a in program.arguments]
+        self._boxes = [i for i, a in enumerate(program.arguments) if a.kind == "box"]
         self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
@@ -181,8 +325,10 @@ class OpenCLExecutable(Executable):
         try:
             with runtime.gate.lock:
                 _, kernel, set_ = self._loaded or self._load()
-                set_(arguments)
                 queue = runtime.current() if runtime.has_chosen else runtime.queue
+                if self._boxes:
+                    arguments = self._with_maps(queue, arguments, queue is runtime.queue)
+                set_(arguments)
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
             self.launched = True
             if runtime.blocking:
@@ -197,6 +343,24 @@ class OpenCLExecutable(Executable):
             raise
         if noting is not None:
             noting(event)
+
+    def boxes(
+        self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Callable[[Any, int], Any]:
+        """From an array's buffer to NVIDIA's description of it, but for the address."""
+        return describing_later(argument, shape, strides)
+
+    def _with_maps(
+        self, queue: cl.CommandQueue, arguments: Sequence[Any], in_turn: bool
+    ) -> list[Any]:
+        """Arguments with maps for boxes, whose memory is used again where launches take turns."""
+        maps, arrays = self._runtime.maps, [arguments[i] for i in self._boxes]
+        rooms = maps.rooms(len(arrays)) if in_turn else [maps.room() for _ in arrays]
+        maps.write(queue, arrays, rooms)
+        given = list(arguments)
+        for i, room in zip(self._boxes, rooms, strict=True):
+            given[i] = room
+        return given
 
     def _leave(self, interruption: KeyboardInterrupt) -> None:
         """Wait for a launch that Ctrl-C may have left between its beginning and its end.
@@ -227,6 +391,9 @@ class OpenCLExecutable(Executable):
         runtime, workgroup = self._runtime, self._workgroup
         with runtime.gate.lock:
             loaded = self._loaded or self._load()
+            if self._boxes:
+                arguments = self._with_maps(runtime.queue, arguments, False)
+                runtime.queue.finish()  # whatever queues launches go to
         kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
         enqueue = self._enqueue

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -28,10 +28,15 @@ from portable_backends.common import drivers
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
 from portable_backends.common.isolated_compiler import IsolatedCompiler
+from portable_backends.opencl.boxes import Maps
 from portable_backends.opencl.capabilities import is_cpu
-from portable_backends.opencl.executable import OpenCLExecutable
+from portable_backends.opencl.executable import (
+    DeviceClock,
+    OpenCLExecutable,
+    OpenCLMark,
+    OpenCLQueue,
+)
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
-from portable_backends.opencl.queues import DeviceClock, OpenCLMark, OpenCLQueue
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -42,21 +47,6 @@ if TYPE_CHECKING:
 # one that it compiled (Intel's, for processors), so that a process which goes through thousands of
 # specialisations would fill the memory. Programs beyond so many are given up, those that were not
 # launched for long first, and loaded again from the disk cache when they are launched.
-
-
-class Releasable(Protocol):
-    """A program that can be given up.
-
-    Attributes
-    ----------
-    launched : bool
-        Whether it was launched since this was last set to False.
-    """
-
-    launched: bool
-
-    def release(self) -> None:
-        """Give up what the driver holds; the next launch loads it again."""
 
 
 class KeptPrograms:
@@ -73,12 +63,12 @@ class KeptPrograms:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._loaded: deque[weakref.ref[Releasable]] = deque()
+        self._loaded: deque[weakref.ref[OpenCLExecutable]] = deque()
 
     def __len__(self) -> int:
         return len(self._loaded)
 
-    def add(self, program: Releasable) -> None:
+    def add(self, program: OpenCLExecutable) -> None:
         """Take up a program that was loaded just now, giving up others beyond the most."""
         self._loaded.append(weakref.ref(program))
         if len(self._loaded) > self.most:
@@ -86,7 +76,7 @@ class KeptPrograms:
         while len(self._loaded) > self.most:
             self._review(self._loaded.popleft())
 
-    def _review(self, reference: weakref.ref[Releasable]) -> None:
+    def _review(self, reference: weakref.ref[OpenCLExecutable]) -> None:
         oldest = reference()
         if oldest is not None and oldest.launched:
             oldest.launched = False
@@ -226,6 +216,8 @@ class Runtime:
     ----------
     queue : pyopencl.CommandQueue
         The first queue, which threads use that chose no other.
+    maps : Maps
+        What writes descriptions of arrays for launches that take boxes.
     has_chosen : bool
         Whether any thread has chosen another queue, so that `current` is to be asked.
     records_times : bool
@@ -264,6 +256,7 @@ class Runtime:
         self.context = context or cl.Context([device])
         self._measuring = 0
         self.queue = self.new_queue()
+        self.maps = Maps(self.context)
         self.has_chosen = False
         self.keeps = True
         self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)

@@ -34,13 +34,13 @@ from portable.backend import (
     bytes_of,
     profiles,
 )
-from portable.backend.program import MarkTimer
+from portable.backend.queues import MarkTimer
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
 from portable.system.isolation import with_room
-from portable_backends.common.devices import host_memory_use
+from portable_backends.common.devices import ArrayDevice, host_memory_use
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -183,7 +183,7 @@ class SimulatorDevice(_Simulator):
         return array_api_compat.numpy
 
 
-class ArraySimulatorDevice(_Simulator):
+class ArraySimulatorDevice(_Simulator, ArrayDevice):
     """The simulator for arrays of `portable.array`, whose buffers are bytes in NumPy arrays.
 
     Parameters
@@ -201,9 +201,8 @@ class ArraySimulatorDevice(_Simulator):
         super().__init__(name, capabilities)
         self._array = Array
 
-    def owns(self, array: object) -> bool:
-        """Whether this is an array in this device's memory."""
-        return isinstance(array, self._array) and array.device is self
+    def view_code(self, array: Any) -> None:
+        """None: launches take the arrays themselves."""
 
     def in_place(self, array: np.ndarray[Any, Any]) -> ArrayView:
         """A NumPy array as it is."""
@@ -237,16 +236,6 @@ class ArraySimulatorDevice(_Simulator):
     def shared(self, array: Array) -> np.ndarray[Any, Any]:
         """The elements in place."""
         return _host(array)
-
-    def namespace(self) -> Any:
-        """The one that is built from the kernel language."""
-        from portable import array
-
-        return array
-
-    def creation_arguments(self) -> dict[str, Any]:
-        """Name this device."""
-        return {"device": self}
 
 
 def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:

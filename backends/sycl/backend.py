@@ -28,7 +28,7 @@ from portable.backend import (
     ViewCode,
     bytes_of,
 )
-from portable.backend.program import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, MarkTimer, Queue
 from portable.dtypes import NARROW, DType
 from portable.dtypes import dtype as kind_of
 from portable.errors import (

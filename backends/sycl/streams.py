@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.backend.program import Mark, Queue
+from portable.backend.queues import Mark, Queue
 
 if TYPE_CHECKING:
     from portable_backends.sycl.backend import SYCLDevice

@@ -30,8 +30,7 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import is_array, named_key
 from portable.lang.launch.call_cache import maker_like
 from portable.lang.launch.packing import ArgumentText
-from portable.lang.launch.plan import Repeatable
-from portable.lang.launch.relaunch import Relaunch, text_for
+from portable.lang.launch.plan import Relaunch, Repeatable, text_for
 from portable.namespace import device_of, elsewhere, on_device
 from portable.primitives.base.operands import (
     broadcast_shapes,
@@ -47,7 +46,10 @@ _MAX_PLANS: Final = 1024
 _REPEAT_AFTER: Final = 4
 """Calls after which it pays to compile what recognises more of them."""
 
-_MOST_REPEATS: Final = 256
+_MOST_REPEATS: Final = 4
+"""Calls of a function that are recognised, of its latest, for arguments of the same types."""
+
+_NO_CONSTANTS: Final[dict[str, Any]] = {}
 Shape = tuple[int, ...]
 
 
@@ -85,6 +87,8 @@ class _Repeat(NamedTuple):
 
     Attributes
     ----------
+    sample, shape : int, tuple of int
+        The number of the first array, and its shape.
     launched : callable
         Launches the kernel for arguments and results; gives False, nothing done, for others.
     makers : tuple of callable
@@ -93,6 +97,8 @@ class _Repeat(NamedTuple):
         Whether the function returns a tuple.
     """
 
+    sample: int
+    shape: Any
     launched: Relaunch
     makers: tuple[Callable[[], Any], ...]
     several: bool
@@ -106,7 +112,7 @@ class Fused:
         self.__name__: str = python.__name__
         self._python: Final = python
         self._plans: dict[Any, _FusedPlan | ReductionPlan] = {}
-        self._repeats: dict[Any, _Repeat] = {}
+        self._repeats: dict[Any, tuple[_Repeat, ...]] = {}
         self._counts: dict[Any, int] = {}
 
     def __repr__(self) -> str:
@@ -148,15 +154,15 @@ class Fused:
 
     def _again(self, args: tuple[Any, ...]) -> Any:
         """What a call gives that is like a few before; None for others."""
-        known = self._repeats.get(self._repeat_key(args))
-        if known is not None:
-            made = tuple(make() for make in known.makers)
-            if known.launched((*args, *made), {}):
-                return made if known.several else made[0]
+        for known in self._repeats.get(self._repeat_key(args), ()):
+            if args[known.sample].shape == known.shape:
+                made = tuple(make() for make in known.makers)
+                if known.launched((*args, *made), _NO_CONSTANTS):
+                    return made if known.several else made[0]
         return None
 
     def _repeat_key(self, args: tuple[Any, ...]) -> Any:
-        return (named_key(self._python), *((type(x), getattr(x, "shape", None)) for x in args))
+        return (named_key(self._python), *map(type, args))
 
     def _learn_in_time(self, args: tuple[Any, ...], result: Any, *, tensors: bool) -> None:
         """Learns a call, of tensors or of all others, when there were some like it."""
@@ -165,11 +171,10 @@ class Fused:
             return
         key = self._repeat_key(args)
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count % _REPEAT_AFTER == 0:
-            if len(self._counts) >= _MOST_REPEATS:
+        if count % _REPEAT_AFTER == 0 and (repeat := self._learnt(args, result)) is not None:
+            if len(self._repeats) >= _MAX_PLANS:
                 self._repeats.clear()
-                self._counts.clear()
-            self._learn(key, args, result)
+            self._repeats[key] = (repeat, *self._repeats.get(key, ())[: _MOST_REPEATS - 1])
 
     def _by_plan(self, args: tuple[Any, ...]) -> Any:
         """A call of a device's own arrays."""
@@ -188,29 +193,31 @@ class Fused:
             return plan.run(device, args, views)
         return _run(plan, device, args, views)
 
-    def _learn(self, key: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Remembers what launches more of the calls like one."""
+    def _learnt(self, args: tuple[Any, ...], result: Any) -> _Repeat | None:
+        """What launches more of the calls like one; None where only plans can."""
         if elsewhere() is not None and any(type(x) is np.ndarray for x in args):
-            return  # copies of which went there and back
-        given = (*args, *(result if isinstance(result, tuple) else (result,)))
+            return None  # copies of which went there and back
+        made = result if isinstance(result, tuple) else (result,)
+        given = (*args, *made)
         device = device_of(*(x for x in given if is_array(x)))
         name, views = self._key_of(device, args)
         plan = self._plans.get(name)
-        if device.interprets or not isinstance(plan, _FusedPlan) or plan.launch is None:
-            return
-        made = given[len(args) :]
+        if device.interprets or not isinstance(plan, _FusedPlan) or not plan.launch or plan.ranges:
+            return None
         views = [*views, *(device.view(on_device(device, x)) for x in made)]
-        text = text_for(device, given, {}, views)
-        if text is None or plan.ranges:
-            return
+        text = text_for(device, given, _NO_CONSTANTS, views, len(made))
+        if text is None:
+            return None
 
         def number(arg: int) -> str:
             return f"{text.named(number_for)}(a{arg}, {text.named(plan.operands[arg].number)})"
 
         words = ArgumentText("a{}_handle".format, "a{}_offset".format, number, text.named)
         text.launch(plan.launch.parts, words)
+        sample = next(i for i, x in enumerate(args) if is_array(x))
         makers = tuple(maker_like(device, x) for x in made)
-        self._repeats[key] = _Repeat(text.compiled(len(given)), makers, plan.several)
+        launched = text.compiled(len(given))
+        return _Repeat(sample, args[sample].shape, launched, makers, plan.several)
 
     def _key_of(self, device: Device, args: tuple[Any, ...]) -> tuple[Any, list[ArrayView | None]]:
         """What calls with the same plan have in common, and views of the arrays."""

@@ -17,18 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable.backend.capabilities import Capabilities
+from portable.backend.collectives import Collectives
 from portable.backend.profiles import device_table
-from portable.backend.program import (
-    Argument,
-    Box,
-    Collectives,
-    HostMark,
-    Mark,
-    OnlyQueue,
-    Program,
-    Queue,
-    Timer,
-)
+from portable.backend.program import Argument, Box, Program
+from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.system.console import html
@@ -168,7 +160,7 @@ class Executable(ABC):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[Any, int], Any]:
         """Must, with ``"tensor"`` copies: describe boxes of arrays.
 
         Parameters
@@ -181,7 +173,7 @@ class Executable(ABC):
         Returns
         -------
         callable
-            From an array's handle to what `launch` takes for the argument.
+            From an array's handle and offset in bytes to what `launch` takes for the argument.
         """
         raise NotImplementedError
 

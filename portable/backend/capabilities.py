@@ -1,4 +1,4 @@
-"""What devices can do, as plans, kernels and tuning tables ask for it."""
+"""What devices can do and what their compilers get wrong, as plans and kernels ask for it."""
 
 from __future__ import annotations
 

@@ -275,7 +275,8 @@ def _three(numbers: list[int]) -> tuple[int, int, int]:
 
 def _argument_from(description: Mapping[str, Any]) -> Argument:
     box = description["box"]
-    made = box and Box(tuple(box["dims"]), tuple(box["extents"]), int(box["swizzle"]))
+    lists = [tuple(box[name]) for name in ("dims", "extents", "steps")] if box else []
+    made = Box(lists[0], lists[1], lists[2], int(box["swizzle"])) if box else None
     kind = dtype(description["type"])
     return Argument(
         description["kind"], int(description["parameter"]), int(description["dim"]), kind, made

@@ -15,7 +15,8 @@ from portable.conv.route import method_of
 from portable.conv.sum_gradient import sum_gradient
 from portable.conv.tuning import SPACE, SPACE_WEIGHTS, entry_of
 from portable.dtypes import DType, float16, float32, float64
-from portable.tune.search import Parameters, Size, Tunable, parse_extents
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size, Tunable, parse_extents
 
 _ALLOWED: Final = {float16: 1e-3, float32: 1e-5, float64: 1e-13}
 """Errors relative to ``|w| * |x|``."""

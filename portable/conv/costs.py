@@ -96,7 +96,7 @@ def direct_cost(capabilities: Capabilities, shape: Geometry, kind: DType, usual:
     places = shape.images * prod(shape.result)
     if not (usual and pays(capabilities, shape, kind)):
         by, each = _by(capabilities), shape.depth / shape.window.count * shape.filters
-        if shape.groups > 1 and by is _DEDICATED:
+        if by is _DEDICATED and capabilities.matrix_units:
             each = products_of(shape, blocks_of(shape, kind, True))
         return by.gathered * 2.0 * each * shape.window.count * places
     places, pixels = -(-places // _EMPTY) * _EMPTY, prod((shape.images, shape.height, shape.width))

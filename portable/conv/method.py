@@ -15,7 +15,7 @@ from portable.dtypes import DType, float32
 from portable.lang.function import Function
 from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 
 Split = Literal[False, "first", "exact", "given"]
 

@@ -30,7 +30,7 @@ from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import PartedWinograd, Winograd
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError, UnsupportedError
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import state
 from portable.tune.ways import Way, Ways
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from typing import Any, Final, NamedTuple
@@ -31,7 +31,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
 # The gradient by filters by Winograd's minimal filtering, the transpose of the convolution.
@@ -408,7 +408,7 @@ class BoxGradient:
         for at, first in enumerate(firsts):
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]
-            seen = forward.in_phases(forward.rearranged(images))
+            seen = forward.as_multiplied(forward.rearranged(images))
             self._sum(seen, self._rearranged(gradient), target)
         (down, across), each = shape.window.taps, shape.filters // shape.groups
         if forward.patches:  # whose one tap has all taps' channels
@@ -514,8 +514,7 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
     if isinstance(method, Boxes):
-        whole = method.patches and shape.window.taps[0]
-        BoxGradient(replace(method, patches=whole)).run(x, dy, dw)
+        BoxGradient(method).run(x, dy, dw)
         return
     images, gradient = (as_nchw(device, a, method.layout) for a in (x, dy))
     if isinstance(method, WinogradBlocks):

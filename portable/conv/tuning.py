@@ -11,8 +11,8 @@ from portable.conv.geometry import Geometry, suits_winograd
 from portable.dtypes import DType, float16, float32
 from portable.linalg.products.tuning import SPACE as GEMM
 from portable.linalg.products.tuning import SPACE_TF32 as TF32
-from portable.linalg.products.tuning import tiles_like
-from portable.tune.search import Parameters, Space
+from portable.linalg.products.tuning import has_tensor_copies, tiles_like
+from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
 _STEP: Final = 0.15
@@ -29,6 +29,16 @@ _UNUSED: Final = {"T": 32, "RUN": 1, "SPLIT": False}
 
 _MOST_INEXACT: Final = 512
 """Channels up to which sums of matrix units are accurate enough."""
+
+_PRODUCTS_A_CYCLE: Final = 32
+_CYCLES_A_ROW: Final = 3.0
+_ROWS_A_CYCLE: Final = 30.0
+"""Fitted to strided 3 x 3 of 48 to 392 channels on an H200: the tiles that come first took at most
+1.05 times as long as the best of six."""
+
+_FEWEST_COLUMNS: Final = 16
+_MOST_ROWS: Final = 256
+"""Of tiles that work-items multiply without matrix units."""
 
 _RESULTS: Final = 128 * 128
 """Of a tile; of fewer for each unit, direct sums are cut into parts, whose errors are less."""
@@ -256,8 +266,35 @@ def direct_choices(
         # Of words as many bytes are half as many.
         words = [{**c, "BK": c["BK"] // 2, "SPLIT": "first"} for c in halves]
         direct = [c for c in words if c["SPECIALISED"]]
-    more = _of_products(dtype, capabilities, split)
-    return tuple(x for listed in (direct, more) for x in _ranked(listed, size, dtype, capabilities))
+    if direct and all(c["SPECIALISED"] for c in direct):
+        units = max(1, capabilities.compute_units)
+        direct = sorted(direct, key=lambda c: _cycles(c, size, units))
+    else:
+        direct = _ranked([_narrowed(c, size[1]) for c in direct], size, dtype, capabilities)
+    more = [_narrowed(c, size[1]) for c in _of_products(dtype, capabilities, split)]
+    return (*direct, *_ranked(more, size, dtype, capabilities))
+
+
+def _cycles(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
+    """Of a step of all tiles that a copy engine fetches beside products, on an H200.
+
+    Counted are products, rows of 128 bytes that a unit fetches, and those that all of them do.
+    """
+    m, n, count = size
+    rows, products = choice["BM"] + choice["BN"], choice["BM"] * choice["BN"]
+    tiles = -(-m // choice["BM"]) * -(-n // choice["BN"]) * count
+    turns = -(-tiles // units)
+    each = max(products / _PRODUCTS_A_CYCLE, rows * _CYCLES_A_ROW)
+    return float(max(turns * each, tiles * rows / _ROWS_A_CYCLE))
+
+
+def _narrowed(choice: Parameters, filters: int) -> Parameters:
+    """A tile of about as many results, of fewer columns where there are not so many filters."""
+    columns = max(_FEWEST_COLUMNS, 1 << (filters - 1).bit_length())
+    if choice["UNITS"] or choice["WORKGROUP"] == 1 or columns >= choice["BN"]:
+        return choice
+    rows = min(_MOST_ROWS, choice["BM"] * choice["BN"] // columns)
+    return {**choice, "BM": rows, "BN": columns}
 
 
 @lru_cache(maxsize=1024)
@@ -309,7 +346,13 @@ def sum_choices(
 def _of_products(dtype: DType, capabilities: Capabilities, split: Any) -> list[Parameters]:
     """What the tables of `gemm` list."""
     choices = lookup(TF32 if split else GEMM, tiles_like(dtype), capabilities)
-    return [{**choice, "C": 0} for choice in choices]
+    return [{**choice, "C": 0} for choice in _copied(choices, capabilities)]
+
+
+def _copied(choices: list[Parameters], capabilities: Capabilities) -> list[Parameters]:
+    """Those whose tiles a device copies well: by an engine where that runs beside products."""
+    can = has_tensor_copies(capabilities)
+    return [x for x in choices if can or not x["SPECIALISED"]]
 
 
 @lru_cache(maxsize=1024)
@@ -325,7 +368,7 @@ def _listed(
         entries = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *entries]
     return tuple(
         choice
-        for choice in entries
+        for choice in _copied(entries, capabilities)
         if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == extents)
     )
 

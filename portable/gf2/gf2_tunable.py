@@ -14,7 +14,8 @@ from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order
 from portable.gf2.product import matmul, random
 from portable.gf2.tuning import SPACE, shape_of
-from portable.tune.search import Parameters, Size, Tunable, parse_extents
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size, Tunable, parse_extents
 
 
 class _Squares:

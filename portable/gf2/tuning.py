@@ -9,7 +9,7 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, uint64
 from portable.errors import PortableError
-from portable.tune.search import Parameters, Space
+from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
 _WORD: Final = 64

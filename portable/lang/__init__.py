@@ -139,11 +139,11 @@ from portable.lang.arguments.parameters import Scalar as Scalar
 from portable.lang.kernel import source as source
 
 # The words are many; the modules list them in their __all__.
-from portable.lang.words.collectives import *  # noqa: F403  # noqa: F403
+from portable.lang.words.collectives import *  # noqa: F403
 from portable.lang.words.compile_time import *  # noqa: F403
 from portable.lang.words.matrices import *  # noqa: F403
-from portable.lang.words.memory import *  # noqa: F403  # noqa: F403
-from portable.lang.words.numbers import *  # noqa: F403  # noqa: F403
+from portable.lang.words.memory import *  # noqa: F403
+from portable.lang.words.numbers import *  # noqa: F403
 
 bool_ = _dtypes.bool_
 i8 = _dtypes.int8

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable.backend import Device
-from portable.backend.program import Collectives, Writer
+from portable.backend.collectives import Collectives, Writer
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
 from portable.namespace import device_of, on_device

@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import get_ident
 from time import perf_counter
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
-from portable.backend.program import Mark
+from portable.backend import Device
+from portable.backend.queues import Mark
 from portable.system.files import fork_safe_lock
 
 HOST: Final = "host"
@@ -77,15 +78,6 @@ class Span:
         return self.stop - self.start
 
 
-class Marking(Protocol):
-    """A device, as far as recordings know one."""
-
-    name: str
-
-    def mark(self) -> Mark:
-        """A mark in its current queue."""
-
-
 class _Noted(NamedTuple):
     entry: Entry
     device: str
@@ -123,13 +115,13 @@ class Recording:
         self._noted.append(_Noted(entry, device, queue, enqueued, times))
 
     @contextmanager
-    def between(self, device: Marking, entry: Entry, queue: object = None) -> Iterator[None]:
+    def between(self, device: Device, entry: Entry, queue: object = None) -> Iterator[None]:
         """Note what is enqueued inside, from mark to mark of the device's current queue."""
         finish = self.started(device, entry, queue)
         yield
         finish()
 
-    def started(self, device: Marking, entry: Entry, queue: object = None) -> Callable[[], None]:
+    def started(self, device: Device, entry: Entry, queue: object = None) -> Callable[[], None]:
         """The same for what is enqueued from now on until the result is called."""
         base = self._base(device)
         enqueued = perf_counter()
@@ -146,7 +138,7 @@ class Recording:
 
         return finish
 
-    def _base(self, device: Marking) -> _Base:
+    def _base(self, device: Device) -> _Base:
         with self._lock:
             base = self._bases.get(device.name)
             if base is None:
@@ -228,13 +220,13 @@ def on_host(name: str, kind: Kind) -> Iterator[None]:
 
 
 def copying(
-    device: Marking, kind: Literal["to device", "from device"], nbytes: int
+    device: Device, kind: Literal["to device", "from device"], nbytes: int
 ) -> AbstractContextManager[None]:
     """A context in which one copy is enqueued, to be noted if a recording is on.
 
     Parameters
     ----------
-    device : Marking
+    device : Device
         The device that copies.
     kind : {"to device", "from device"}
         Which way.

@@ -1,4 +1,4 @@
-"""Atomic operations: one work-item after the other, in the order of their linear local ids."""
+"""Loads, stores and atomics, which go one work-item after the other by linear local ids."""
 
 from __future__ import annotations
 

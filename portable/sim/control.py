@@ -1,4 +1,4 @@
-"""Variables, branches and loops under masks."""
+"""Variables, branches and loops under masks, and what work-items do together."""
 
 from __future__ import annotations
 

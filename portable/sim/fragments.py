@@ -61,11 +61,12 @@ class Part:
         extents = self.region.extents
         shape = tuple(1 if extent is None else extent for extent in extents)
         steps = np.indices(shape)
-        out = []
+        out: list[Value] = []
         for start, along in zip(starts.T, steps, strict=True):
             kept = along.reshape([extent for extent in extents if extent is not None])
             kept = kept.T if self.region.transposed else kept
-            out.append(start.reshape((-1,) + (1,) * kept.ndim) + kept)
+            taken = kept * self.region.step(len(out))
+            out.append(start.reshape((-1,) + (1,) * kept.ndim) + taken)
         return tuple(out)
 
 

@@ -11,10 +11,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
 from portable.sim.control import assign, instruction
-from portable.sim.copies import Transfer
+from portable.sim.copies import MBarrier, Transfer
 from portable.sim.fragments import Part
 from portable.sim.group import Site
-from portable.sim.mbarrier_state import MBarrier
 from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
 from portable.sim.values import Value
 from portable.sim.workgroup import (
@@ -519,11 +518,12 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     target = b.expressions(index, target_site)
     position = Place(*completion, statement, b)
     steps = np.indices(box.extents[::-1]).reshape(len(box.dims), -1)[::-1]
+    taken = steps * np.array(box.steps)[:, None]
     size = steps.shape[1] * array.dtype.itemsize
 
     def run(w: Workgroup) -> None:
         for item in w.active.ids:
-            at = [int(start(w)[item]) + step for start, step in zip(starts, steps, strict=True)]
+            at = [int(start(w)[item]) + step for start, step in zip(starts, taken, strict=True)]
             wanted: list[Value] = [at[box.dims.index(d)] for d in range(source.ndim)]
             items = np.full(steps.shape[1], item)
             read = locate(w, site, tuple(wanted), items, clip=True)

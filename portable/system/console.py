@@ -1,4 +1,4 @@
-"""How commands print tables, and how far they are."""
+"""How commands print tables and how far they are, and notices that are given once."""
 
 from __future__ import annotations
 

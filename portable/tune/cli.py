@@ -19,8 +19,11 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceFaultError, PortableError
 from portable.system import isolation
-from portable.tune.search import Parameters, Problem, Search, Size, Stopwatch, Trial, Tunable
+from portable.tune.search import Search, Trial
+from portable.tune.space import Parameters
+from portable.tune.stopwatch import Stopwatch
 from portable.tune.table import device_keys, lookup, record
+from portable.tune.tunable import Problem, Size, Tunable
 
 # Verifies and times one choice on a device.
 #

@@ -17,19 +17,39 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 import platformdirs
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, float32
+from portable.dtypes import DType
 from portable.errors import CompileError, DataError, LaunchError, UnsupportedError
 from portable.system.console import warn_once
 from portable.system.files import locked, write_whole
-from portable.tune.search import Parameters, Space
+from portable.tune.space import Parameters, Space
+
+# Falls back to the next tuned choice where a device refuses one.
+
+
+_Choice = TypeVar("_Choice")
+_Result = TypeVar("_Result")
+
+
+def first_accepted(choices: Sequence[_Choice], use: Callable[[_Choice], _Result]) -> _Result:
+    """What `use` makes of the first choice that the device compiles and launches.
+
+    Raises
+    ------
+    CompileError, LaunchError, UnsupportedError
+        For the last of them, if none is.
+    """
+    for choice in choices[:-1]:
+        with suppress(CompileError, LaunchError, UnsupportedError):
+            return use(choice)
+    return use(choices[-1])
+
 
 _VARIABLE: Final = "PORTABLE_TUNING"
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
@@ -297,69 +317,3 @@ def _checked(space: Space, dtype: str, key: str, name: str, table: Table) -> Ite
         except ValueError as error:
             where = f"{space.kernel}.{dtype}[{key!r}][{number}]"
             warn_once(f"{name}: {where} {error}; it is left out")
-
-
-# Falls back to the next tuned choice where a device refuses one.
-
-
-_Choice = TypeVar("_Choice")
-_Result = TypeVar("_Result")
-
-
-def first_accepted(choices: Sequence[_Choice], use: Callable[[_Choice], _Result]) -> _Result:
-    """What `use` makes of the first choice that the device compiles and launches.
-
-    Raises
-    ------
-    CompileError, LaunchError, UnsupportedError
-        For the last of them, if none is.
-    """
-    for choice in choices[:-1]:
-        with suppress(CompileError, LaunchError, UnsupportedError):
-            return use(choice)
-    return use(choices[-1])
-
-
-# What the table of tuned parameters says of a device, in the form in which plans ask for it.
-
-
-T = TypeVar("T")
-
-
-class InUse(Generic[T]):
-    """The parameters of a kernel for a device: the first of the table's choices that fits it.
-
-    They are searched with `float32` and hold for every dtype. Where the table says nothing, which
-    is so of kernels of other packages before they are tuned, it is the first choice of the space
-    that fits.
-
-    Parameters
-    ----------
-    space : Space
-        The kernel's.
-    make : callable
-        Makes of a choice, for a device with such `Capabilities`, what plans work with.
-    """
-
-    def __init__(self, space: Space, make: Callable[[Parameters, Capabilities], T]) -> None:
-        self.space: Final = space
-        self._make = make
-        self._tabled = lru_cache(maxsize=256)(self._looked_up)
-
-    def __call__(self, capabilities: Capabilities) -> T:
-        """What the table says of a device."""
-        return self._tabled(capabilities, state())
-
-    def _looked_up(self, capabilities: Capabilities, table: Any) -> T:
-        """As of one state of the user's table."""
-        del table
-        space = self.space
-        tuned = lookup(space, float32, capabilities)
-        fitting = (c for c in tuned if space.fits(c, float32, capabilities))
-        choice = next(chain(fitting, space.choices(float32, capabilities)), None)
-        if choice is None:
-            raise UnsupportedError(
-                f"no parameters of {space.kernel} fit {capabilities.name}: its Space's `fits` "
-                "refuses every choice"
-            )
-        return self._make(choice, capabilities)

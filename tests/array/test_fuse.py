@@ -60,6 +60,31 @@ def test_broadcasting_views_numbers_and_several_results(device: Device) -> None:
                 close(second, np.broadcast_to(g > 0, expected.shape).astype(np.int8))
 
 
+FACTOR = 2.0
+
+
+@portable.fuse
+def scaled(x: Any, shift: float) -> Any:
+    return FACTOR * x + shift, x - shift
+
+
+def test_calls_that_are_recognised_look_at_all_that_may_change(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with portable.use(device):
+        kept = []
+        for turn in range(24):
+            monkeypatch.setattr("tests.array.test_fuse.FACTOR", 2.0 + turn // 12)
+            host = A[: 4 + turn % 2] if turn % 6 else A[:4].astype(np.int16)
+            x = device.from_numpy(host)
+            first, second = scaled(x[:, ::-1] if turn % 5 == 4 else x, float(turn))
+            turned = host[:, ::-1] if turn % 5 == 4 else host
+            kept.append((first, ((2 + turn // 12) * turned + turn).astype(np.float32)))
+            kept.append((second, (turned - turn).astype(np.float32)))
+        for found, expected in kept:  # none of which was written again
+            np.testing.assert_allclose(portable.to_numpy(found), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_one_kernel_and_no_step_twice() -> None:
     trace = Trace(portable.device("simulator"))
     x = trace.array(portable.float32, (5,))

@@ -132,7 +132,7 @@ def test_arguments_are_packed_as_their_types() -> None:
 
 
 def test_descriptions_of_boxes_are_packed_whole() -> None:
-    box = Argument("box", 0, 0, dtypes.float16, Box((1, 0), (64, 128), 8))
+    box = Argument("box", 0, 0, dtypes.float16, Box((1, 0), (64, 128), (1, 1), 8))
     block = ParameterBlock((ARGUMENTS[0], box, ARGUMENTS[1]))
     content = bytes(range(128))
     block.fill((1, content, 2))

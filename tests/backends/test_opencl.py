@@ -25,6 +25,7 @@ opencl_runtime = pytest.importorskip("portable_backends.opencl.runtime")
 opencl_capabilities = pytest.importorskip("portable_backends.opencl.capabilities")
 opencl_compress = pytest.importorskip("portable_backends.opencl.capabilities")
 opencl_probes = pytest.importorskip("portable_backends.opencl.probes")
+opencl_boxes = pytest.importorskip("portable_backends.opencl.boxes")
 opencl_warpgroups = pytest.importorskip("portable_backends.opencl.capabilities")
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
@@ -323,16 +324,37 @@ def test_warpgroups_are_offered_where_they_multiply(
     assert capsys.readouterr() == ("", "")
 
 
-def test_who_asks_for_warpgroups_lives_on(monkeypatch: pytest.MonkeyPatch, opencl: Any) -> None:
+@pytest.mark.parametrize("asked", [opencl_warpgroups, opencl_boxes])
+def test_who_asks_for_warpgroups_lives_on(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any, asked: Any
+) -> None:
     """Where the driver ends the process that it is asked in, as Intel's was seen to do."""
-    device = opencl._runtime.device
-    offered = "wgmma.f16" in opencl.capabilities.matrix_units
-    name = opencl_warpgroups.__name__
+    device, can = opencl._runtime.device, opencl.capabilities
+    offered = "tensor" in can.async_copy
+    if asked is opencl_warpgroups:
+        offered = "wgmma.f16" in can.matrix_units
+    name = asked.__name__
     assert opencl_probes.asked_isolated(name, device) is offered
     for status, answer in ((0, True), (1, None), (-6, False)):
         ended = SimpleNamespace(returncode=status)
         monkeypatch.setattr(opencl_probes, "in_process", lambda *given, x=ended: x)
         assert opencl_probes.asked_isolated(name, device) is answer
+
+
+def test_maps_are_written_with_the_addresses_of_arrays(opencl: Any) -> None:
+    """The rest of their words stays."""
+    if opencl.capabilities.kind != "gpu" and opencl.capabilities.vendor != "intel":
+        pytest.skip("one driver of a processor will do")
+    runtime = opencl._runtime
+    x, words = opencl.empty((64,), dtypes.float32).buffer, np.arange(16, dtype=np.uint64)
+    arrays = [opencl_boxes.Described(x, offset, words.tobytes()) for offset in (0, 64, 32)]
+    maps = runtime.maps
+    maps.write(runtime.queue, arrays, maps.rooms(3))
+    found = np.zeros((3, 16), np.uint64)
+    for row, room in zip(found, maps.rooms(3), strict=True):
+        cl.enqueue_copy(runtime.queue, row, room)
+    assert (found[:, 0] - found[0, 0]).tolist() == [0, 64, 32]
+    assert (found[:, 1:] == words[1:]).all()
 
 
 def test_work_at_the_same_time_is_done_before_what_follows(opencl: Any) -> None:

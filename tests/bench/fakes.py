@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device, Executable, Program
 from portable.dtypes import DType, float32
-from portable.tune.search import Timing
+from portable.tune.stopwatch import Timing
 from portable_bench.harness import Harness
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, peer

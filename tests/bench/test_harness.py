@@ -11,7 +11,7 @@ import pytest
 
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
-from portable.tune.search import Stopwatch
+from portable.tune.stopwatch import Stopwatch
 from portable_bench.harness import Harness, Pace
 from portable_bench.operation import Case, Work
 from portable_bench.peers import Peers

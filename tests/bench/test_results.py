@@ -12,7 +12,7 @@ import pytest
 
 from portable.errors import DataError
 from portable.system.console import show
-from portable.tune.search import Timing
+from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.page import page
 from portable_bench.results import Cell, Outcome, Results, changes, load, write

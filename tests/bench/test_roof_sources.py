@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import portable as pt
-from portable.backend import Capabilities
+from portable.backend import Capabilities, Program
 from portable.dtypes import DType
 from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation
 from portable.lang.emit import generate
@@ -16,22 +16,22 @@ from portable.lang.ir.kernel import Options
 from portable.linalg.products.tuning import candidates, multiplying
 from portable_bench.roof_launches import copy, multiply_add, multiply_tiles
 from tests.bench.fakes import FakeDevice
-from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda,
+    compile_cuda_together,
+    compile_hip_together,
+    cuda_missing,
+    hip_missing,
+)
 
 INTEGER, NUMBER = ScalarSpec("int"), ScalarSpec("float")
 DTYPES = [pt.float16, pt.float32, pt.float64]
 
 
-def compiled(kernel: pt.Kernel, special: Specialisation, target: Capabilities) -> str:
-    missing = hip_missing() if target is HIP else cuda_missing()
-    if missing:
-        pytest.skip(str(missing))
-    program = generate(translate(kernel.python, special, target), target)
-    if target is HIP:
-        compile_hip(program)
-    else:
-        compile_cuda(program, "sm_90a")
-    return program.source
+def generated(kernel: pt.Kernel, special: Specialisation, target: Capabilities) -> Program:
+    return generate(translate(kernel.python, special, target), target)
 
 
 def launched(
@@ -40,20 +40,27 @@ def launched(
     return Specialisation(specs, tuple(constants.items()), (items, 1, 1), False, True, Options())
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=repr)
-@pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)
-def test_registers(dtype: DType, target: Capabilities) -> None:
+def on_registers(dtype: DType) -> Specialisation:
     vector = ArraySpec(dtype, ("unit",), aligned=True)
-    compiled(multiply_add, launched((vector, INTEGER), {"CHAINS": 8, "LANES": 1}), target)
+    return launched((vector, INTEGER), {"CHAINS": 8, "LANES": 1})
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=repr)
-@pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)
-def test_matrix_units(dtype: DType, target: Capabilities) -> None:
+def on_matrix_units(dtype: DType) -> Specialisation:
     matrix, sums = (ArraySpec(kind, ("any", "unit"), True) for kind in (dtype, dtype.register))
     constants = {"BM": 64, "BN": 64, "BK": 16, "ACC": dtype.register}
-    specs = (matrix, matrix, sums, INTEGER, NUMBER)
-    compiled(multiply_tiles, launched(specs, constants), target)
+    return launched((matrix, matrix, sums, INTEGER, NUMBER), constants)
+
+
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)
+def test_all_compile(target: Capabilities) -> None:
+    missing = hip_missing() if target is HIP else cuda_missing()
+    if missing:
+        pytest.skip(str(missing))
+    vector = ArraySpec(pt.float32, ("unit",), aligned=True)
+    programs = [generated(copy, launched((vector, vector), {"LANES": 4}), target)]
+    programs += [generated(multiply_add, on_registers(dtype), target) for dtype in DTYPES]
+    programs += [generated(multiply_tiles, on_matrix_units(dtype), target) for dtype in DTYPES]
+    (compile_hip_together if target is HIP else compile_cuda_together)(programs)
 
 
 @pytest.mark.parametrize(("dtype", "word"), [(pt.float16, "wgmma"), (pt.float64, "mma.sync")])
@@ -65,10 +72,8 @@ def test_the_tiles_that_gemm_prefers_reach_the_matrix_units(dtype: DType, word: 
     matrix, sums = (ArraySpec(kind, ("any", "unit"), True) for kind in (dtype, dtype.register))
     constants = {name: tiles[name] for name in ("BM", "BN", "BK")} | {"ACC": dtype.register}
     special = launched((matrix, matrix, sums, INTEGER, NUMBER), constants, multiplying(tiles))
-    assert word in compiled(multiply_tiles, special, device.capabilities)
-
-
-@pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)
-def test_copy(target: Capabilities) -> None:
-    vector = ArraySpec(pt.float32, ("unit",), aligned=True)
-    compiled(copy, launched((vector, vector), {"LANES": 4}), target)
+    program = generated(multiply_tiles, special, device.capabilities)
+    assert word in program.source
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    compile_cuda(program, "sm_90a")

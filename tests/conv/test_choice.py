@@ -130,3 +130,13 @@ def test_no_choice_makes_more_products_than_the_slowest_sensible_way(profile: st
                 assert made <= 3 * useful, told
             if shape.groups == shape.channels > 1:
                 assert isinstance(method, Grouped | Lanes), told
+
+
+@pytest.mark.parametrize("kind", [float16, float32], ids=str)
+def test_few_filters_have_tiles_of_few_columns(kind: DType) -> None:
+    """Where work-items multiply: matrix units have no instructions of less than their own."""
+    with pt.use("simulator:apple-opencl"):
+        shape = geometry((32, 328, 56, 56), (8, 328, 3, 3), (1, 1), (1, 1), (1, 1), 1)
+        method = route(pt.device(), shape, kind, "NHWC", "direct", state()).method
+        useful = shape.images * prod(shape.result) * shape.depth * shape.filters
+        assert products(method) <= 2.1 * useful

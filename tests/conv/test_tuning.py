@@ -14,8 +14,8 @@ from portable.conv import prepare
 from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
 from portable.conv.direct.direct import tiles_for
 from portable.conv.tuning import entry_of, tiles_of_blocks, winograd_choices
-from portable.tune.search import Tunable
 from portable.tune.table import device_keys, lookup, record, state, user_table
+from portable.tune.tunable import Tunable
 
 
 @pytest.fixture(autouse=True)

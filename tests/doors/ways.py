@@ -211,7 +211,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((70, 70),), _compiled
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 3, 3)), _crowd),
+    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 2, 2)), _crowd),
     _way(
         "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
@@ -274,7 +274,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "iterate_bidiagonal sort_vectors": "tests/linalg/test_bidiagonal.py",
-    "add_band_rows bidiagonalize_in_panels choose_factor count_values "
+    "add_band_rows bidiagonalize_in_panels choose_factor count_values make_lines take_squares "
+    "orthogonal_factors "
     "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations

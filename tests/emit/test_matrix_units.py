@@ -184,8 +184,8 @@ def test_a_copy_engine_is_told_of_boxes() -> None:
     program = generate(made, ENGINE)
     boxes = [x for x in program.arguments if x.kind == "box"]
     assert [(x.parameter, x.box) for x in boxes] == [
-        (0, Box((1, 0), (64, 128), 8)),
-        (1, Box((0, 1), (64, 64), 8)),
+        (0, Box((1, 0), (64, 128), (1, 1), 8)),
+        (1, Box((0, 1), (64, 64), (1, 1), 8)),
     ]
     assert "cp.async.bulk.tensor.2d" in program.source
     assert "const __grid_constant__ pt_boxes a_boxes" in program.source

@@ -81,15 +81,15 @@ def bidiagonal(groups: int) -> None:
 
 @run
 def values_by_a_band() -> None:
-    a = random(11, 11)
-    a, values = (a + a.T)[None], np.empty((1, 11), np.float32)
+    a = random(19, 19)
+    a, values = (a + a.T)[None], np.empty((1, 19), np.float32)
     eigen_by_band(device(), a, values, None)
     close(values, np.linalg.eigvalsh(a))
 
 
 @run
 def hops_led_back() -> None:
-    n, b = 14, 4
+    n, b = 22, 4
     kept, wanted = np.full((n, n + b), np.nan, np.float32), random(n, 3)
     given = wanted.copy()
     hops = [(r, k) for r in range(n - 2) for k in range((n - 3 - r) // b + 1)]

@@ -53,15 +53,15 @@ class _Described(Executable):
 
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Callable[[Any], Any]:
-        return lambda handle: (handle, argument.box, shape, strides)
+    ) -> Callable[[Any, int], Any]:
+        return lambda handle, offset: (handle, offset, argument.box, shape, strides)
 
 
 def test_a_box_is_described_for_each_handle() -> None:
-    box = Box((1, 0), (64, 32), 8)
+    box = Box((1, 0), (64, 32), (1, 1), 8)
     arguments = [Argument("pointer", 0, 0, float16), Argument("box", 0, 0, float16, box)]
     array = view((40, 24), (48, 2))
     packing = packing_of(arguments, (array_spec(array),), [array], _Described())
     for handle in (4096, 8192):
-        filled = packing.pack([handle], [0], [None])
-        assert filled == [handle, (handle, box, (40, 24), (48, 2))]
+        filled = packing.pack([handle], [32], [None])
+        assert filled == [handle, (handle, 32, box, (40, 24), (48, 2))]

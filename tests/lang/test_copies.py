@@ -56,33 +56,37 @@ def test_tiles_of_every_dtype(device: Device, dtype: dtypes.DType) -> None:
 
 
 @pt.kernel
-def box(x, n, y, z, c, out, *, ASYNC):
+def box(x, n, y, z, c, out, *, ASYNC, STEP):
     """A box of four dimensions, as rows of the last."""
     tile = kl.local((2 * 3 * 4, 8), x.dtype)
+    part = x[n : n + 2, y : y + 3 * STEP : STEP, z : z + 4, c : c + 8]
     if ASYNC:
-        kl.copy_async(tile, x[n : n + 2, y : y + 3, z : z + 4, c : c + 8])
+        kl.copy_async(tile, part)
         kl.copy_commit()
         kl.copy_wait(0)
     else:
-        kl.copy(tile, x[n : n + 2, y : y + 3, z : z + 4, c : c + 8])
+        kl.copy(tile, part)
     kl.barrier()
     kl.copy(out[0:24, 0:8], tile)
 
 
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("items", [1, 32])
-def test_boxes_are_copied_as_rows(device: Device, items: int) -> None:
-    """What lies outside in any dimension is zero."""
+def test_boxes_are_copied_as_rows(device: Device, items: int, step: int) -> None:
+    """What lies outside in any dimension is zero; of some rows every other is taken."""
     x = np.random.default_rng(3).integers(-9, 9, (3, 5, 6, 16)).astype(np.float16)
-    edges = [(2, 2), (2, 3), (2, 4), (8, 8)]
+    edges = [(2, 2), (2, 6), (2, 4), (8, 8)]
     whole = np.pad(x, edges)
     for first in ((0, 1, 2, 8), (-1, -1, 3, 8), (2, 4, -2, 0), (5, 0, 0, 0)):
         low = [start + edge for start, (edge, _) in zip(first, edges, strict=True)]
-        part = tuple(slice(s, s + n) for s, n in zip(low, (2, 3, 4, 8), strict=True))
+        extents, steps = (2, 3, 4, 8), (1, step, 1, 1)
+        taken = zip(low, extents, steps, strict=True)
+        part = tuple(slice(s, s + n * by, by) for s, n, by in taken)
         expected = np.zeros((2, 3, 4, 8), np.float16)
         there = whole[part]
         expected[tuple(slice(0, n) for n in there.shape)] = there
         out = np.zeros((24, 8), np.float16)
-        found = run(device, box[pt.groups(1), items], x, *first, out, ASYNC=items > 1)
+        found = run(device, box[pt.groups(1), items], x, *first, out, ASYNC=items > 1, STEP=step)
         np.testing.assert_array_equal(found[-1], expected.reshape(24, 8))
 
 

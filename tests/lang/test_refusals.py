@@ -274,8 +274,8 @@ def k_inverted(x):
 
 
 def k_step(x):
-    y = x[0:4:2]  # here x
-    y[0] = 1
+    y = x[0:4:2]
+    y[0] = 1  # here y
 
 
 def k_store_view(x):
@@ -431,7 +431,7 @@ NAMES = [
     (k_negative, "negative", "do not wrap"),
     (k_from_the_end, "whatever runs, is negative", "by x.shape[0] - 1"),
     (k_inverted, "whatever runs, is negative", "do not wrap"),
-    (k_step, "no step", "one by one"),
+    (k_step, "with a step", "one by one"),
     (k_store_view, "cannot be stored", ""),
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
     (k_attribute, "no attribute itemsize", "shape"),

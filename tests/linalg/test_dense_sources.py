@@ -19,6 +19,7 @@ from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch,
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape
 from portable.linalg.spectral.hop_blocks import Blocks, apply_hops
+from portable.linalg.spectral.symmetric_panels import make_lines
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
     CUDA,
@@ -48,8 +49,9 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
         program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
         program(
             apply_hops, capabilities, workgroup, a, Blocks(v, v, counts), (1, 2, 3, 4), 99,
-            SHAPE=hops, B=shape.panel,
+            SHAPE=hops, B=shape.panel, PAIR=2,
         ),
+        program(make_lines, capabilities, workgroup, *(a,) * 6, WIDTH=shape.panel, EACH=8),
     ]  # fmt: skip
 
 

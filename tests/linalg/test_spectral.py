@@ -160,6 +160,40 @@ def test_long_sums_keep_vectors_orthogonal(device: Device) -> None:
         assert np.linalg.norm(q.T @ q - np.eye(300), 2) <= 60 * np.finfo(s.dtype).eps
 
 
+@pytest.mark.needs_compiler
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("least", [1.0, 2.0**-12, 2.0**-20, 0.0])
+def test_tall_matrices_go_by_gram_matrices(
+    device: Device, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of large condition numbers do not, and are no less accurate."""
+    monkeypatch.setattr("portable.linalg.factorisations.qr._LEAST", 1)
+    bases = (np.linalg.qr(random((rows, 9), "float64", rows))[0] for rows in (90, 9))
+    left, right = bases
+    a = ((left * np.linspace(1, least, 9)) @ right.T).astype(np.float32)
+    for given in (a, a.T):
+        u, s, vh = on(device, svd, given)
+        check_svd(given, u, s, vh)
+        if least > 2.0**-13:
+            wide = u.astype(np.float64)
+            assert np.linalg.norm(wide.T @ wide - np.eye(9), 2) <= 4 * np.finfo(s.dtype).eps
+
+
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("least", [1e-2, 1e-9, 0.0])
+def test_batches_rotate_one_side(
+    device: Device, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Singular ones rotate both, and are no less accurate."""
+    monkeypatch.setattr("portable.linalg.spectral.decompositions._SEVERAL", 1)
+    a = random((3, 9, 7), "float64")
+    a[1] = np.linalg.qr(a[1])[0] * np.append(np.linspace(1, 2, 6), least)
+    for given in (a, np.swapaxes(a, 1, 2)):
+        u, s, vh = on(device, svd, given)
+        for i in range(3):
+            check_svd(given[i], u[i], s[i], vh[i])
+
+
 @pytest.mark.needs_processor
 def test_neighbours_that_are_merged_do_not_drift() -> None:
     """Values a few roundoffs apart, beside one that is large: many in a row become one."""

@@ -15,7 +15,7 @@ from portable.linalg import svdvals
 from portable.linalg.dense.shapes import tuned
 from portable.linalg.singular_values.svdvals import in_stages
 from portable.sim import checks
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from tests.linalg.matrices import TOLERANCE, matrices
 
 DTYPES = ["float16", "float32", "float64"]

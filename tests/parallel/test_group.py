@@ -13,7 +13,7 @@ import pytest
 import portable as pt
 from portable import parallel, registry
 from portable.backend import Collectives, Device
-from portable.backend.program import Writer
+from portable.backend.collectives import Writer
 from portable.conv import conv2d, prepare_shared
 from portable.errors import DeviceError, DeviceMismatchError, ShapeError
 from portable.namespace import on_device

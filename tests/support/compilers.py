@@ -203,6 +203,8 @@ def compile_hip_together(programs: Sequence[Program]) -> None:
 # -- many at once -----------------------------------------------------------------------------
 
 _BATCH = 60
+_MANY = 100
+"""Of so many parameters clang 15 dies without optimising, and all that it was given with them."""
 _QUICK = "-O0"
 """Acceptance is what is checked, which takes half of the time of -O1. At -O3 LLVM takes minutes
 over some kernels of a workgroup of one, in which it knows every index and follows every value
@@ -216,8 +218,10 @@ def _together(
     alike: dict[tuple[str, ...], dict[str, Program]] = {}
     for program in programs:
         name = cache.key("accepted", compiler, " ".join(program.flags), program.source)
-        if cache.load(name) is None:
-            alike.setdefault(_includes(program), {})[name] = program
+        if cache.load(name) is not None:
+            continue
+        apart = _includes(program) if len(program.arguments) < _MANY else (name,)
+        alike.setdefault(apart, {})[name] = program
     for found in alike.values():
         names = list(found)
         for first in range(0, len(names), _BATCH):

@@ -11,7 +11,9 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceFaultError
 from portable.tune.cli import Evaluator, evaluator_for
-from portable.tune.search import Parameters, Size, Trial
+from portable.tune.search import Trial
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size
 from tests.support.patience import PATIENCE
 
 

@@ -14,7 +14,9 @@ from portable.dtypes import float32
 from portable.errors import PortableError
 from portable.tune import cli
 from portable.tune.cli import Evaluate, Isolated
-from portable.tune.search import Parameters, Space, Trial, Tunable
+from portable.tune.search import Trial
+from portable.tune.space import Parameters, Space
+from portable.tune.tunable import Tunable
 from tests.support.patience import PATIENCE, alarms_interrupt
 from tests.tune.planted import (
     evaluator,

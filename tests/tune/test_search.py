@@ -10,7 +10,8 @@ import pytest
 
 from portable.errors import CompileError, LaunchError
 from portable.tune.cli import Evaluator
-from portable.tune.search import Parameters, Search, Trial, neighbours
+from portable.tune.search import Search, Trial, neighbours
+from portable.tune.space import Parameters
 from tests.bench.fakes import FakeClock, FakeDevice
 
 VALUES = {"X": tuple(range(20)), "Y": tuple(range(20))}

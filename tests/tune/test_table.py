@@ -17,8 +17,8 @@ from portable.linalg.dense.shapes import SPACE as SVDVALS
 from portable.linalg.products.tuning import SPACE as GEMM
 from portable.linalg.products.tuning import SPACE_NT
 from portable.tune import table
-from portable.tune.search import Space
-from portable.tune.table import InUse
+from portable.tune.in_use import InUse
+from portable.tune.space import Space
 from tests.bench.fakes import FakeDevice
 from tests.support.patience import PATIENCE
 

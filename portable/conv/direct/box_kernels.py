@@ -26,7 +26,6 @@ class BoxPlan(NamedTuple):
     Attributes
     ----------
     window : Window
-        Images whose strides are not 1 come apart in phases, (N, H / s, s, W / t, t C).
     box : (int, int, int)
         Images, rows and columns whose places are rows of a tile, or steps of a sum.
     tiling : Tiling
@@ -56,8 +55,8 @@ class Corner(NamedTuple):
         down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
         return Corner(
             self.image,
-            self.row + down * WINDOW.dilation[0] - WINDOW.padding[0],
-            self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
+            self.row * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0],
+            self.column * WINDOW.stride[1] + across * WINDOW.dilation[1] - WINDOW.padding[1],
             self.block,
         )
 
@@ -65,25 +64,17 @@ class Corner(NamedTuple):
         self, x: kl.Array, PLAN: BoxPlan, tap: kl.Scalar, first: kl.Scalar, COUNT: int
     ) -> Any:
         """``COUNT`` channels, from `first` on, of what a tap sees from the box in images."""
-        WINDOW = PLAN.window
-        if WINDOW.stride == (1, 1):
-            return self.seen(tap, WINDOW).box(x, PLAN.box, first, COUNT)
-        images, height, width = PLAN.box
-        (DOWN, ACROSS), (TOP, LEFT) = WINDOW.stride, WINDOW.padding
-        i = tap // WINDOW.taps[1] * WINDOW.dilation[0] - TOP
-        j = tap % WINDOW.taps[1] * WINDOW.dilation[1] - LEFT
-        n, y, z = self.image, self.row + i // DOWN, self.column + j // ACROSS
-        phase, first = i % DOWN, first + self.block * channels_of(x, PLAN)
-        start = j % ACROSS * (x.shape[4] // ACROSS) + first
-        return x[n : n + images, y : y + height, phase, z : z + width, start : start + COUNT]
+        return self.seen(tap, PLAN.window).box(x, PLAN.box, first, COUNT, PLAN.window.stride)
 
-    def box(self, x: kl.Array, BOX: tuple[int, int, int], first: kl.Scalar, COUNT: int) -> Any:
+    def box(
+        self, x: kl.Array, BOX: tuple[int, int, int], first: kl.Scalar, COUNT: int, STEPS: Pair
+    ) -> Any:
         """``COUNT`` channels, from `first` on, of the box in `x`, or of its block there."""
-        images, height, width = BOX
+        (N, DOWN, ACROSS), (H, W) = BOX, STEPS
         n, y, z, b = self.image, self.row, self.column, self.block
         if x.ndim == 4:
-            return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
-        return x[n : n + images, y : y + height, z : z + width, b, first : first + COUNT]
+            return x[n : n + N, y : y + DOWN * H : H, z : z + ACROSS * W : W, first : first + COUNT]
+        return x[n : n + N, y : y + DOWN * H : H, z : z + ACROSS * W : W, b, first : first + COUNT]
 
 
 class Products(NamedTuple):
@@ -112,7 +103,7 @@ class Products(NamedTuple):
     def valid(self, step: kl.Scalar) -> Any:
         """All places of the box, and the filters and channels that there are."""
         BM, _, BK = self.PLAN.tiling[0:3]
-        left = channels_of(self.x, self.PLAN) - (step + self.begin) // self.PLAN.window.count * BK
+        left = channels_of(self.x) - (step + self.begin) // self.PLAN.window.count * BK
         return BM, self.filters - self.first, left
 
 
@@ -132,15 +123,14 @@ def multiply_boxes(
 
     Or as many as run at once, of which each makes tiles in turn (`Tiling.persistent`), all parts.
 
-    Images `x` are (N, H, W, C), or in phases as of `BoxPlan`, whose channels steps divide; filters
-    `w` (taps, C, blocks, K); results `out` (N, H', W', K), or of several parts (P, N, H', W', K).
-    Of several blocks, images and results have these before their channels too. A step multiplies
-    channels of one tap; the taps of a channel follow each other, since they see nearly the same
-    pixels. Local memory: ``stages (rows + columns) depth`` elements of the tiling, whose rows are
-    the box's places, and padding.
+    Images `x` are (N, H, W, C); filters `w` (taps, C, blocks, K); results `out` (N, H', W', K), or
+    of several parts (P, N, H', W', K). Of several blocks, images and results have these before
+    their channels too. A step multiplies channels of one tap; the taps of a channel follow each
+    other, since they see nearly the same pixels. Local memory: ``stages (rows + columns) depth``
+    elements of the tiling, whose rows are the box's places, and padding.
     """
     index, target, TILING = kl.group_id(0), out, PLAN.tiling
-    steps = PLAN.window.count * kl.cdiv(channels_of(x, PLAN), TILING.depth)
+    steps = PLAN.window.count * kl.cdiv(channels_of(x), TILING.depth)
     span = Span(0, steps, 0)
     if PLAN.parts > 1:
         index, part = kl.group_id(0) // PLAN.parts, kl.group_id(0) % PLAN.parts
@@ -192,7 +182,7 @@ def make_tile(
         acc.map(activated, block * filters + first, bias, ACTIVATION, corner, residual, PLAN.box)
         if residual is not None:  # which may be the result
             kl.barrier()
-    acc.store(corner.box(target, PLAN.box, first, BN))
+    acc.store(corner.box(target, PLAN.box, first, BN, (1, 1)))
     return span.count
 
 
@@ -220,11 +210,9 @@ def add_parts(parts: kl.Array, out: kl.Array, bias: Any, residual: Any, *, ACTIV
 
 
 @function
-def channels_of(x: kl.Array, PLAN: BoxPlan) -> Any:
-    """How many channels images have, in phases or not, or a block of them."""
-    if PLAN.window.stride == (1, 1):
-        return x.shape[x.ndim - 1]
-    return x.shape[4] // (PLAN.window.stride[1] * PLAN.blocks)
+def channels_of(x: kl.Array) -> Any:
+    """How many channels images have, or a block of them."""
+    return x.shape[x.ndim - 1]
 
 
 @function
@@ -284,12 +272,12 @@ class Sums(NamedTuple):
         """Starts to copy what a step multiplies, the places of a box."""
         PLAN, COUNT = self.PLAN, tile_x.shape[1]
         corner = corner_of(self.dy, self.first + step, PLAN.box, self.block)
-        kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1]))
+        kl.copy_async(tile_dy, corner.box(self.dy, PLAN.box, self.row, tile_dy.shape[1], (1, 1)))
         kl.copy_async(tile_x, corner.pixels(self.x, PLAN, self.tap, self.column, COUNT))
 
     def valid(self, step: kl.Scalar) -> Any:
         """The filters and channels that there are, and all places of the box."""
-        channels, PLACES = channels_of(self.x, self.PLAN), self.PLAN.tiling.depth
+        channels, PLACES = channels_of(self.x), self.PLAN.tiling.depth
         return self.dy.shape[self.dy.ndim - 1] - self.row, channels - self.column, PLACES
 
 
@@ -305,7 +293,7 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
     """
     BM, BN = PLAN.tiling[0:2]
     TAPS = PLAN.window.count
-    rows, columns = kl.cdiv(dy.shape[dy.ndim - 1], BM), kl.cdiv(channels_of(x, PLAN), BN)
+    rows, columns = kl.cdiv(dy.shape[dy.ndim - 1], BM), kl.cdiv(channels_of(x), BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS
     block, tile = tile // (rows * columns), tile % (rows * columns)
     part, block = block // PLAN.blocks, block % PLAN.blocks

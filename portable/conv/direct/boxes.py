@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Final
@@ -28,19 +28,24 @@ from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
 Box = tuple[int, int, int]
 
+POINT: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+
 _DEPTH: Final = 64
-"""Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+"""Channels of a step of the product, and edges of the smallest tiles."""
 
 _WRITTEN: Final = 250
 """Products in whose time an element of a patch is written and read, on an H200."""
 
 _RUN: Final = 8
 """Neighbouring results of which a work-item copies what a tap sees."""
+
+FARTHEST: Final = 8
+"""The largest stride that copy engines take; of larger ones patches are written out."""
 
 _FEWEST_STEPS: Final = 8
 """Of a part of a sum, beside which it costs little to write the part and to add it."""
@@ -91,13 +96,10 @@ def boxes(
     blocks = blocks_of(shape, kind, bool(split))
     if shape.groups > 1 and not (units and _pays_in_blocks(shape, blocks)):
         return None
-    phased = _comes_apart(folded(shape))
-    shallow = units and shape.groups == 1 and _shallow(shape)
-    patched = not phased and (shape.window.stride != (1, 1) or shallow)
-    patches = _rows_of_patches(shape) if patched else 0
+    far = max(folded(shape).window.stride) > FARTHEST
+    patches = far or (units and shape.groups == 1 and _is_shallow(shape))
     unaligned = shape.channels // blocks * kind.itemsize % ALIGNMENT > 0
-    uneven = shape.groups > 1 and not _divides(shape)
-    rows = not channels_last or (units and (unaligned or uneven))
+    rows = not channels_last or (units and unaligned)
     if patches and (not units or kind is float32 or shape.groups > 1):
         return None
     if rows and not units and not _worth_copying(device, shape):
@@ -141,21 +143,15 @@ def folded(shape: Geometry) -> Geometry:
     return Geometry(shape.images, *extents, shape.filters, 1, window, behind)
 
 
-def _rows_of_patches(shape: Geometry) -> int:
-    """How many rows of the filter's taps a patch holds: all, or a multiple of the stride.
+def _is_shallow(shape: Geometry) -> bool:
+    """Whether it takes less time to write all that windows see than to multiply few channels.
 
-    Patches of fewer rows are smaller, and several are multiplied for a result.
+    Counted in products for a result's place: a step multiplies whole tiles, however few channels.
     """
-    (rows, across), (down, _) = shape.window.taps, shape.window.stride
-
-    def cost(held: int) -> int:
-        depth = held * across * shape.channels
-        parts = -(-rows // held)
-        steps, columns = -(-depth // _DEPTH), -(-shape.filters // _DEPTH)
-        return _WRITTEN * depth + parts * steps * columns * _DEPTH * _DEPTH
-
-    fewer = list(range(down, rows, down)) if shape.window.dilation[0] == 1 else []
-    return min([rows, *fewer], key=cost)
+    taps, columns = shape.window.count, -(-shape.filters // _DEPTH)
+    step = columns * _DEPTH * _DEPTH
+    written = _WRITTEN * taps * shape.channels + -(-taps * shape.channels // _DEPTH) * step
+    return written < taps * -(-shape.channels // _DEPTH) * step
 
 
 @lru_cache(maxsize=1024)
@@ -199,27 +195,6 @@ def _pays_in_blocks(shape: Geometry, blocks: int) -> bool:
     return products_of(shape, blocks) <= _MOST_FOR_NOTHING * useful
 
 
-def _comes_apart(shape: Geometry) -> bool:
-    """Whether images come apart in phases of the stride, whose channels are whole steps.
-
-    Those of a block of groups need not be, and rows and columns of zeros follow theirs.
-    """
-    if shape.window.stride == (1, 1):
-        return False
-    return shape.groups > 1 or (shape.channels % _DEPTH == 0 and _divides(shape))
-
-
-def _divides(shape: Geometry) -> bool:
-    """Whether the stride divides the extents of images."""
-    extents = (shape.height, shape.width)
-    return not any(n % s for n, s in zip(extents, shape.window.stride, strict=True))
-
-
-def _shallow(shape: Geometry) -> bool:
-    taps = prod(shape.window.taps)
-    return taps * -(-shape.channels // _DEPTH) > 2 * -(-taps * shape.channels // _DEPTH)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Boxes(Method):
     """The product of `portable.conv.direct.box_kernels`, for images of one shape.
@@ -228,14 +203,13 @@ class Boxes(Method):
 
     Attributes
     ----------
-    patches : int
-        Rows of taps of which what they see is written out first, as it is for strides and few
-        channels; 0 where it is not.
+    patches : bool
+        Whether what windows see is written out first, as it is for few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
     """
 
-    patches: int
+    patches: bool
     rows: bool
 
     @cached_property
@@ -265,11 +239,7 @@ class Boxes(Method):
     @cached_property
     def window(self) -> Window:
         """What filters see of images as they are multiplied."""
-        if not self.patches:
-            return self.seen.window
-        (rows, _), (down, _) = self.shape.window.taps, self.shape.window.stride
-        apart = max(1, self.patches // down)
-        return Window((-(-rows // self.patches), 1), (1, 1), (0, 0), (apart, 1))
+        return POINT if self.patches else self.seen.window
 
     @cached_property
     def along_channels(self) -> bool:
@@ -277,18 +247,10 @@ class Boxes(Method):
         warpgroups = "wgmma.tf32" in self.device.capabilities.matrix_units
         return self.splits == "first" and warpgroups and self.seen is self.shape
 
-    @cached_property
-    def patch(self) -> Window:
-        """What a patch sees of images."""
-        window = self.shape.window
-        return replace(window, taps=(self.patches, window.taps[1]))
-
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Filters as matrices (taps, C, blocks, K) of blocks, patches being channels of a tap."""
         shape, blocks, space = self.shape, self.blocks, self.device.namespace()
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
-        if self.patches:
-            taps = self.window.count * self.patch.count
         extents = taps, depth, blocks, self.padded(count)
         if self.along_channels:
             laid_out = self.device.empty((taps, blocks, count, self.padded(depth)), self.kind)
@@ -325,21 +287,20 @@ class Boxes(Method):
         self._multiply(images, filters, room, epilogue)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
-    def in_phases(self, x: Any) -> Any:
-        """Images (N, H, W, C) as they are, or apart in phases of the stride or in blocks."""
-        plain = self.shape.window.stride == (1, 1)
-        if self.patches or (plain and self.blocks == 1):
+    def as_multiplied(self, x: Any) -> Any:
+        """Images (N, H, W, C) as they are, folded or with blocks apart."""
+        seen = self.seen
+        is_folded = seen.width < self.shape.width
+        if self.patches or not (is_folded or self.blocks > 1):
             return x
         if not in_c_order(self.device, x):
             room = self.device.empty(x.shape, self.kind)
             copy_into(x, room)
             x = room
-        if plain:
-            return self.in_blocks(x, self.seen.channels)
-        (images, height, width, depth), (down, across) = x.shape, self.seen.window.stride
-        row = across * (depth if self.shape.groups > 1 else self.seen.channels)
-        extents = images, height // down, down, width * depth // row, row
-        return self.device.namespace().reshape(x, extents)
+        if is_folded:
+            extents = *x.shape[:2], seen.width, seen.channels
+            return self.device.namespace().reshape(x, extents)
+        return self.in_blocks(x, seen.channels)
 
     def rearranged(self, x: Any) -> Any:
         """Some images as `run` multiplies them: as they are where that will do."""
@@ -360,11 +321,11 @@ class Boxes(Method):
             return channels_last(self.device, x, room, self.blocks)[..., :depth], size
         items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
-        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
+        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
         return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
-        places, images = out.shape[:3], self.in_phases(x)
+        places, images = out.shape[:3], self.as_multiplied(x)
         bias, activation, residual = epilogue
         accumulator, target = self.kind.register, out
         if self.blocks > 1 and not in_c_order(self.device, out):
@@ -441,10 +402,7 @@ class Boxes(Method):
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.kind
         given = state(), self.splits, self.blocks
-        choices = direct_choices(capabilities, kind, self.shape, *given)
-        if self.patches or self.shape.window.stride == (1, 1) or self.shape.groups > 1:
-            return choices
-        return tuple(c for c in choices if self.seen.channels % c["BK"] == 0)
+        return direct_choices(capabilities, kind, self.shape, *given)
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
@@ -461,14 +419,9 @@ class Boxes(Method):
         """Height, width and depth of rearranged images."""
         shape = self.shape
         if self.patches:
-            (height, width), window = shape.result, self.window
-            more = (window.taps[0] - 1) * window.dilation[0]
-            return height + more, width, self.patch.count * shape.channels
-        if shape.groups == 1:
-            return shape.height, shape.width, shape.channels
-        sides = zip((shape.height, shape.width), shape.window.stride, strict=True)
-        height, width = (-(-n // step) * step for n, step in sides)
-        return height, width, self.row(shape.channels)
+            return *shape.result, shape.window.count * shape.channels
+        depth = shape.channels if shape.groups == 1 else self.row(shape.channels)
+        return shape.height, shape.width, depth
 
     def row(self, filters: int) -> int:
         """Elements of a row of channels, those of each block aligned."""

@@ -31,7 +31,7 @@ from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.model import multiplying
 from portable.linalg.products.schedules import tile_position
 from portable.linalg.products.tuning import candidates
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.conv.direct.box_kernels import arrange_filters, seen_by
-from portable.conv.direct.boxes import Boxes, blocks_of, products_of
+from portable.conv.direct.boxes import FARTHEST, POINT, Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
@@ -28,7 +28,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import state
 
 PART: Final = 32
@@ -61,8 +61,6 @@ _FEWEST_DEPTH: Final = 64
 _DROPPED: Final = 0x1FFF
 """The bits of a number that matrix units leave out."""
 
-_POINT: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
-
 
 def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Parted | None:
     """The method, or None where there are no such units, or it does not pay.
@@ -74,7 +72,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     """
     if not pays(device.capabilities, shape, kind):
         return None
-    patches = 0 if _goes_by_phases(shape) else shape.window.taps[0]
+    patches = not _keeps_pixels(shape)
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
 
@@ -89,7 +87,7 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
         wide = min(shape.channels, shape.filters) // shape.groups > _FEWEST_OF_GROUPS
         return wide and shape.window.count > 1 and each >= _FEWEST_WITH_TAPS
     copied = shape.images * shape.height * shape.width * shape.channels
-    if not _goes_by_phases(shape):
+    if not _keeps_pixels(shape):
         copied = places * shape.depth
     products = float(places * shape.depth * shape.filters)
     uses = _FEWEST_OF_STRIDES if strided else _FEWEST_USES
@@ -98,18 +96,17 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
     if deep and products >= max(fewest, uses * copied):
         return True
-    gathered = strided and not _goes_by_phases(shape) and shape.channels > _FEW_CHANNELS
+    gathered = strided and shape.channels > _FEW_CHANNELS
     return gathered and shape.depth >= _LONG and leaves_units_idle(capabilities, shape)
 
 
-def _goes_by_phases(shape: Geometry) -> bool:
-    """Whether pixels are copied as they are, for windows of any taps."""
+def _keeps_pixels(shape: Geometry) -> bool:
+    """Whether pixels are copied as they are, for windows of any taps that share some."""
     window = shape.window
-    if window.stride == (1, 1) or shape.groups > 1:
-        return shape.channels >= PART
-    apart = all(taps <= step for taps, step in zip(window.taps, window.stride, strict=True))
-    extents = zip((shape.height, shape.width), window.stride, strict=True)
-    return not apart and shape.channels % PART == 0 and not any(n % s for n, s in extents)
+    sides = zip(window.taps, window.stride, strict=True)
+    shared = window.stride == (1, 1) or any(taps > step for taps, step in sides)
+    near = max(window.stride) <= FARTHEST
+    return near and shape.channels >= PART and (shared or shape.groups > 1)
 
 
 def doubled(depth: int) -> int:
@@ -127,14 +124,9 @@ class Parted(Boxes):
         return replace(self.shape, channels=self._row)
 
     @cached_property
-    def window(self) -> Window:
-        """What filters see of images as they are multiplied."""
-        return _POINT if self.patches else self.shape.window
-
-    @cached_property
     def _row(self) -> int:
         """Elements of a row of parts of images, of each block by itself."""
-        depth = self.shape.channels * (self.patch.count if self.patches else 1)
+        depth = self.shape.channels * (self.shape.window.count if self.patches else 1)
         return self.blocks * doubled(depth // self.blocks)
 
     def filters(self, w: Any, turned: bool = False) -> Any:
@@ -163,7 +155,7 @@ class Parted(Boxes):
         places = space.reshape(workspace[:size], (x.shape[0], height * width, self._row))
         tiles = x.shape[0] * -(-height * width // _PLACES) * self._row // (2 * PART)
         launcher, turned = part_pixels[groups(tiles), (_ITEMS, 1, 1)], self.layout == "NCHW"
-        given: dict[str, Any] = {"WINDOW": self.patch if self.patches else _POINT}
+        given: dict[str, Any] = {"WINDOW": self.shape.window if self.patches else POINT}
         given |= {"PLACES": _PLACES, "TURNED": turned, "BLOCKS": self.blocks}
         enqueue(launcher, x, places, width, **given)
         return space.reshape(places, (x.shape[0], height, width, places.shape[2])), size

@@ -27,7 +27,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
 _CHANNELS: Final = 128

@@ -123,6 +123,16 @@ OPERATORS: Final[dict[str, tuple[str, Level]]] = {
 }
 """How C spells operations on numbers."""
 
+COMPARISONS: Final[dict[str, tuple[str, Level]]] = {
+    "eq": ("==", Level.EQUALITY),
+    "ne": ("!=", Level.EQUALITY),
+    "lt": ("<", Level.RELATION),
+    "le": ("<=", Level.RELATION),
+    "gt": (">", Level.RELATION),
+    "ge": (">=", Level.RELATION),
+}
+"""The same of comparisons."""
+
 _BITWISE = (Level.BIT_OR, Level.BIT_XOR, Level.BIT_AND, Level.SHIFT)
 
 

@@ -164,8 +164,9 @@ class Dialect:
         Declarations of the local memory, ``{bytes}`` long, in the kernel's body.
     address, shared_address : str
         How instructions are given the pointer ``{p}``, generic and as 32 bits of shared memory.
-    box : str
-        The argument ``{name}`` that describes boxes of an array.
+    box, box_address, box_begun : str
+        The argument ``{name}`` that describes boxes of an array, where it lies, and what a kernel
+        begins with for each, if other launches may have written it.
     asm : str
         The keyword before text for the assembler.
     clock : str
@@ -212,6 +213,8 @@ class Dialect:
     address: str = "{p}"
     shared_address: str = "(unsigned int)__cvta_generic_to_shared({p})"
     box: str = ""
+    box_address: str = "&{name}"
+    box_begun: str = ""
     asm: str = "asm"
     clock: str = ""
     clang: bool = False

@@ -6,6 +6,7 @@ from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
 from portable.lang.emit import avx512, vectors
 from portable.lang.emit.context import (
+    COMPARISONS,
     OPERATORS,
     Code,
     Context,
@@ -23,14 +24,6 @@ _LOGIC = {
     "and": ("&&", Level.LOGICAL_AND),
     "or": ("||", Level.LOGICAL_OR),
     "xor": ("!=", Level.EQUALITY),
-}
-_COMPARE = {
-    "eq": ("==", Level.EQUALITY),
-    "ne": ("!=", Level.EQUALITY),
-    "lt": ("<", Level.RELATION),
-    "le": ("<=", Level.RELATION),
-    "gt": (">", Level.RELATION),
-    "ge": (">=", Level.RELATION),
 }
 
 
@@ -88,8 +81,7 @@ class Expressions:
             case e.Binary():
                 return self._binary(x)
             case e.Compare(op=op):
-                operator, level = _COMPARE[op]
-                return infix(operator, level, self.code(x.x), self.code(x.y))
+                return infix(*COMPARISONS[op], self.code(x.x), self.code(x.y))
             case e.Select():
                 parts = [wrapped(self.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
                 return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)

@@ -69,7 +69,7 @@ class _Printer:
         lines += [*preludes, "", *self._context.prelude.text()]
         workgroup = self._dialect.workgroup(kernel, capabilities, features)
         lines.append(f"{self._dialect.kernel} {workgroup}")
-        lines += [*self._signature(arguments), "{", *body, "}"]
+        lines += [*self._signature(arguments), "{", *self._boxes_begun(arguments), *body, "}"]
         return Program(
             source="\n".join(lines) + "\n",
             entry=self._entry,
@@ -82,6 +82,11 @@ class _Printer:
             hazards=self._hazards(),
             kernel=kernel.name,
         )
+
+    def _boxes_begun(self, arguments: list[Argument]) -> list[str]:
+        begun, used = self._dialect.box_begun, self._context.used
+        boxes = [used[a] for a in arguments if a.kind == "box"] if begun else []
+        return [f"    {begun.format(name=name)}" for name in boxes]
 
     def _hazards(self) -> frozenset[Fault]:
         """The faults of the device's compiler for which this is compiled in another process."""

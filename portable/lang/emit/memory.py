@@ -1,4 +1,4 @@
-"""Prints loads and stores, with the conversions between memory and register types."""
+"""Prints addresses, loads and stores, with conversions between memory and register types."""
 
 from __future__ import annotations
 

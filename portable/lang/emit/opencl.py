@@ -191,13 +191,12 @@ def _covered(spelled: Asm) -> Asm:
 def _instructions() -> dict[str, Asm]:
     """What NVIDIA's OpenCL assembles, in PTX; and Clang.
 
-    Not boxes, of which kernels in OpenCL C get no description, nor the barriers of some work-items,
-    which other devices lack and nothing asks for.
+    Not the barriers of some work-items, which other devices lack and nothing asks for.
     """
     return _PREFETCH | {
         name: _covered(_assembled(spelled))
         for name, spelled in INSTRUCTIONS.items()
-        if not name.startswith(("tensor.", "barrier."))
+        if not name.startswith("barrier.")
     }
 
 
@@ -255,6 +254,12 @@ OPENCL: Final = Dialect(
     address="(ulong)({p})",
     shared_address="(uint)(size_t)({p})",
     instructions=_instructions(),
+    box="__global const ulong *{name}",
+    box_address="(ulong)({name})",
+    box_begun=(
+        '__asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" '
+        ':: "l"((ulong)({name})) : "memory");'
+    ),
     asm=_ASM,
     varied=_varied,
 )

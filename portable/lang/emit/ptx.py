@@ -34,6 +34,11 @@ def _listed(constraint: str, word: str, count: int) -> str:
     return ", ".join(f'"{constraint}"({{{word}{i}}})' for i in range(count))
 
 
+def _ordered(text: str, inputs: str = "") -> Asm:
+    """An instruction without results, before and after which memory is as it should be."""
+    return Asm(f'asm volatile("{text}" {f":: {inputs} :" if inputs else ":::"} "memory");')
+
+
 def _mma(name: str, kind: str, a: int, b: int, total: int, bound: tuple[str, str]) -> Asm:
     """``accumulator += a @ b`` of a warp: so many registers, constraints of sums and operands."""
     sums = _numbers(0, total)
@@ -103,9 +108,9 @@ _WARP: Final = {
     "pack.bf16": Asm('asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
     "trade.1": _trade(1),
     "trade.2": _trade(2),
-    "store.v4.b32": Asm(
-        'asm volatile("st.global.v4.b32 [%0], {{%1, %2, %3, %4}};" '
-        ':: "l"({a0}), "r"({i0}), "r"({i1}), "r"({i2}), "r"({i3}) : "memory");'
+    "store.v4.b32": _ordered(
+        "st.global.v4.b32 [%0], {{%1, %2, %3, %4}};",
+        '"l"({a0}), "r"({i0}), "r"({i1}), "r"({i2}), "r"({i3})',
     ),
 } | {
     f"ldmatrix.x{count}{suffix}": _ldmatrix(count, suffix)
@@ -162,17 +167,14 @@ _COPIES: Final = {
     for size, cache in ((4, "ca"), (8, "ca"), (16, "cg"))
 } | {
     "cp.async.commit": Asm('asm volatile("cp.async.commit_group;" ::: "memory");'),
-    "cp.async.wait": Asm('asm volatile("cp.async.wait_group %0;" :: "n"({i0}) : "memory");'),
+    "cp.async.wait": _ordered("cp.async.wait_group %0;", '"n"({i0})'),
 }
 
 _BARRIERS: Final = {
-    "barrier.first": Asm('asm volatile("bar.sync 1, %0;" :: "n"({i0}) : "memory");'),
-    "mbarrier.init": Asm(
-        'asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"({s0}) : "memory");'
-    ),
-    "mbarrier.init.many": Asm(
-        'asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" '
-        ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
+    "barrier.first": _ordered("bar.sync 1, %0;", '"n"({i0})'),
+    "mbarrier.init": _ordered("mbarrier.init.shared::cta.b64 [%0], 1;", '"r"({s0})'),
+    "mbarrier.init.many": _ordered(
+        "mbarrier.init.shared::cta.b64 [%0], %1;", '"r"({s0}), "r"((unsigned int)({i0}))'
     ),
     "mbarrier.init_fence": Asm(
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
@@ -180,20 +182,17 @@ _BARRIERS: Final = {
     ),
     "registers.more": Asm('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"({i0}));'),
     "registers.fewer": Asm('asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"({i0}));'),
-    "mbarrier.expect_tx": Asm(
-        'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" '
-        ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
+    "mbarrier.expect_tx": _ordered(
+        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;",
+        '"r"({s0}), "r"((unsigned int)({i0}))',
     ),
-    "mbarrier.arrive.expecting": Asm(
-        'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" '
-        ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
+    "mbarrier.arrive.expecting": _ordered(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
+        '"r"({s0}), "r"((unsigned int)({i0}))',
     ),
-    "mbarrier.arrive": Asm(
-        'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
-    ),
-    "mbarrier.arrive.copied": Asm(
-        'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" '
-        ':: "r"({s0}) : "memory");'
+    "mbarrier.arrive": _ordered("mbarrier.arrive.shared::cta.b64 _, [%0];", '"r"({s0})'),
+    "mbarrier.arrive.copied": _ordered(
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];", '"r"({s0})'
     ),
     "mbarrier.wait": Asm(
         "for (unsigned int pt_done = 0; !pt_done;) {{\n"
@@ -219,7 +218,7 @@ _BULK: Final = {
         '    :: "l"({a0}), "r"({s1}), "r"((unsigned int)({i0})) : "memory");'
     ),
     "bulk.commit": Asm('asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
-    "bulk.wait": Asm('asm volatile("cp.async.bulk.wait_group %0;" :: "n"({i0}) : "memory");'),
+    "bulk.wait": _ordered("cp.async.bulk.wait_group %0;", '"n"({i0})'),
     "proxy.fence.all": Asm(
         'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
         'asm volatile("fence.proxy.async.global;" ::: "memory");'

@@ -398,7 +398,8 @@ class Statements:
             values[f"a{i}"] = self.dialect.address.format(p=pointer)
             values[f"s{i}"] = self.dialect.shared_address.format(p=pointer)
         for i, (array, box) in enumerate(x.boxes):
-            values[f"b{i}"] = f"&{self.context.box_argument(array, box)}"
+            name = self.context.box_argument(array, box)
+            values[f"b{i}"] = self.dialect.box_address.format(name=name)
         self._lines(spelled.text.format(**values).splitlines())
 
     def _pointer(self, array: Array, index: tuple[e.Expression, ...]) -> str:

@@ -13,7 +13,16 @@ from typing import Any
 from portable.backend.capabilities import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
-from portable.lang.emit.context import OPERATORS, Code, Level, Printer, Text, infix, wrapped
+from portable.lang.emit.context import (
+    COMPARISONS,
+    OPERATORS,
+    Code,
+    Level,
+    Printer,
+    Text,
+    infix,
+    wrapped,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
@@ -365,8 +374,6 @@ def _narrower(kind: Vector, lanes: int) -> ValueType:
 
 # -- native -----------------------------------------------------------------------------------
 
-_RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
 
 def _native(printer: Printer, x: e.Expression) -> Code | None:
     match x:
@@ -375,8 +382,7 @@ def _native(printer: Printer, x: e.Expression) -> Code | None:
         case e.Binary():
             return _native_binary(printer, x)
         case e.Compare():
-            level = Level.EQUALITY if x.op in ("eq", "ne") else Level.RELATION
-            mask = infix(_RELATIONS[x.op], level, printer.code(x.x), printer.code(x.y))
+            mask = infix(*COMPARISONS[x.op], printer.code(x.x), printer.code(x.y))
             return _narrow_mask(mask, x.x.type)
         case e.Select():
             return _native_select(printer, x)

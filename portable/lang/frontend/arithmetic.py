@@ -5,9 +5,10 @@ Operations on constants are done at once, in Python; the rest builds IR.
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -27,44 +28,60 @@ from portable.lang.ir.elementwise import FUNCTIONS, Function
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
 
-_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "shl": operator.lshift,
-    "shr": operator.rshift,
-    "pow": operator.pow,
-    "min": min,
-    "max": max,
-}
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
-_SIGN: Final = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "shl": "<<",
-    "shr": ">>",
-    "pow": "**",
-}
+
+class Operator(NamedTuple):
+    """An operator by all its names.
+
+    Attributes
+    ----------
+    node : type
+        Of Python's syntax trees.
+    op : str
+        As of `portable.lang.ir.expressions.Binary`, or `Compare`.
+    sign : str
+        As Python writes it.
+    method : str
+        By which classes take part in it, without underscores.
+    word : str
+        Of the kernel language.
+    """
+
+    node: type[ast.AST]
+    op: Any
+    sign: str
+    method: str
+    word: str
+
+    def of_constants(self, x: Any, y: Any) -> Any:
+        """What Python makes of it."""
+        return getattr(operator, f"__{self.method}__")(x, y)
+
+
+OPERATORS: Final = (
+    Operator(ast.Add, "add", "+", "add", "add"),
+    Operator(ast.Sub, "sub", "-", "sub", "subtract"),
+    Operator(ast.Mult, "mul", "*", "mul", "multiply"),
+    Operator(ast.MatMult, "matmul", "@", "matmul", "matmul"),
+    Operator(ast.Div, "div", "/", "truediv", "divide"),
+    Operator(ast.FloorDiv, "floordiv", "//", "floordiv", "floor_divide"),
+    Operator(ast.Mod, "mod", "%", "mod", "remainder"),
+    Operator(ast.Pow, "pow", "**", "pow", "pow"),
+    Operator(ast.BitAnd, "and", "&", "and", "bitwise_and"),
+    Operator(ast.BitOr, "or", "|", "or", "bitwise_or"),
+    Operator(ast.BitXor, "xor", "^", "xor", "bitwise_xor"),
+    Operator(ast.LShift, "shl", "<<", "lshift", "bitwise_left_shift"),
+    Operator(ast.RShift, "shr", ">>", "rshift", "bitwise_right_shift"),
+)
+COMPARISONS: Final = (
+    Operator(ast.Eq, "eq", "==", "eq", "equal"),
+    Operator(ast.NotEq, "ne", "!=", "ne", "not_equal"),
+    Operator(ast.Lt, "lt", "<", "lt", "less"),
+    Operator(ast.LtE, "le", "<=", "le", "less_equal"),
+    Operator(ast.Gt, "gt", ">", "gt", "greater"),
+    Operator(ast.GtE, "ge", ">=", "ge", "greater_equal"),
+)
+_BY_OP: Final = {x.op: x for x in (*OPERATORS, *COMPARISONS)}
+_EXTREMES: Final[dict[str, Callable[[Any, Any], Any]]] = {"min": min, "max": max}
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
@@ -96,9 +113,9 @@ def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
 
 def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
     try:
-        return _BINARY[op](x, y)
+        return (_EXTREMES.get(op) or _BY_OP[op].of_constants)(x, y)
     except (ArithmeticError, TypeError, ValueError) as error:
-        sign = _SIGN.get(op, op)
+        sign = _sign(op)
         if isinstance(x, View) or isinstance(y, View):
             builder.fail(
                 f"{describe(x)} {sign} {describe(y)}: arrays are worked on by element",
@@ -108,6 +125,10 @@ def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
             if z is None or isinstance(z, str):
                 builder.fail(f"{describe(x)} {sign} {describe(y)}: {describe(z)} is no number")
         builder.fail(f"{describe(x)} {sign} {describe(y)} is not possible: {error}")
+
+
+def _sign(op: str) -> str:
+    return _BY_OP[op].sign if op in _BY_OP else op
 
 
 def _check_kind(builder: Builder, op: str, value: Value, x: Number, y: Number) -> None:
@@ -121,7 +142,7 @@ def _check_kind(builder: Builder, op: str, value: Value, x: Number, y: Number) -
         reason, hint = "bool takes only & | ^", "convert it first: kl.i32(...)"
     else:
         return
-    builder.fail(f"{describe(x)} {_SIGN.get(op, op)} {describe(y)}: {reason}", hint)
+    builder.fail(f"{describe(x)} {_sign(op)} {describe(y)}: {reason}", hint)
 
 
 def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expression) -> e.Expression:
@@ -157,7 +178,7 @@ def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
             builder.fail(f"{describe(x)} and {describe(y)} do not compare", "call it: write (...)")
     if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
         try:
-            return _COMPARE[op](x, y)
+            return _BY_OP[op].of_constants(x, y)
         except TypeError as error:
             builder.fail(f"{describe(x)} and {describe(y)} do not compare: {error}")
     if not is_number(x) or not is_number(y):

@@ -44,43 +44,7 @@ from portable.lang.ir.types import Fragment
 from portable.lang.namesakes import namesake
 from portable.lang.words.word import Word, word_of
 
-_BINARY: Final[dict[type[ast.operator], e.BinaryOp]] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-    ast.LShift: "shl",
-    ast.RShift: "shr",
-}
-_COMPARE: Final[dict[type[ast.cmpop], e.CompareOp]] = {
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-}
-_METHODS: Final[dict[type[ast.operator], str]] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.MatMult: "matmul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-    ast.LShift: "lshift",
-    ast.RShift: "rshift",
-}
-"""The methods of structs by which they take part in operators."""
+_BY_NODE: Final = {x.node: x for x in (*arithmetic.OPERATORS, *arithmetic.COMPARISONS)}
 
 _UNARY_METHODS: Final[dict[type[ast.unaryop], str]] = {
     ast.USub: "__neg__",
@@ -102,16 +66,16 @@ class ExpressionTranslator(NameTranslator):
     def operate(self, op: ast.operator, x: Any, y: Any, *, in_place: bool = False) -> Any:
         """A binary operator on what its operands stand for; as in ``x += y`` if `in_place`."""
         x, y = self._number(x), self._number(y)
-        name = _METHODS[type(op)]
-        method_here = structs.bound_method(x, f"__i{name}__") if in_place else None
-        method = (method_here, y) if method_here is not None else structs.operator_of(name, x, y)
+        known = _BY_NODE[type(op)]
+        here = structs.bound_method(x, f"__i{known.method}__") if in_place else None
+        method = structs.operator_of(known.method, x, y) if here is None else (here, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
         if isinstance(op, ast.Pow):
             return arithmetic.power(self.builder, x, y)
         if isinstance(op, ast.MatMult):
             self.builder.fail("@ is not in the kernel language", "see kl.mma")
-        return arithmetic.binary(self.builder, _BINARY[type(op)], x, y)
+        return arithmetic.binary(self.builder, known.op, x, y)
 
     def _number(self, x: Any) -> Any:
         """An operand, an array without dimensions being the number that it holds."""
@@ -163,7 +127,7 @@ class ExpressionTranslator(NameTranslator):
             if inside is None or at_run_time(x) or at_run_time(inside):
                 self.builder.fail("'in' takes compile-time constants", "compare with each item")
             return (x in inside) == isinstance(op, ast.In)
-        method = structs.comparison_of(self.builder, _COMPARE[type(op)], x, y)
+        method = structs.comparison_of(self.builder, _BY_NODE[type(op)].op, x, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
         if isinstance(op, ast.NotEq) and structs.negates_equality(self.builder, x, y):
@@ -172,7 +136,7 @@ class ExpressionTranslator(NameTranslator):
             return self._compare_items(op, x, y)
         if x is not None and y is not None:
             x, y = self._number(x), self._number(y)
-        return arithmetic.compare(self.builder, _COMPARE[type(op)], x, y)
+        return arithmetic.compare(self.builder, _BY_NODE[type(op)].op, x, y)
 
     def _identical(self, x: Any, y: Any) -> bool:
         """``x is y`` of what is known at compile time; whether something is None always is."""
@@ -188,7 +152,7 @@ class ExpressionTranslator(NameTranslator):
     def _compare_items(self, op: ast.cmpop, x: Any, y: Any) -> Any:
         """``==`` and ``!=`` of tuples and structs: of each item with its like."""
         if not at_run_time(x) and not at_run_time(y):
-            return arithmetic.compare(self.builder, _COMPARE[type(op)], plain(x), plain(y))
+            return arithmetic.compare(self.builder, _BY_NODE[type(op)].op, plain(x), plain(y))
         if not isinstance(op, ast.Eq | ast.NotEq):
             self.builder.fail(f"{describe(x)} and {describe(y)} have no order in kernels")
         equal: Any = variables.alike(x, y)

@@ -59,8 +59,8 @@ def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expres
 def subscript(builder: Builder, view: View, index: Any) -> View:
     """The part of a view that indices and slices select; no memory is touched.
 
-    Slices take ``start:stop`` without a step; where both are run-time values, their difference must
-    be a constant, as in ``a[m : m + TILE]``.
+    Where ``start`` and ``stop`` of slices are run-time values, their difference must be a constant,
+    as in ``a[m : m + TILE]``. Parts with steps are for copies to local memory.
 
     Parameters
     ----------
@@ -69,27 +69,33 @@ def subscript(builder: Builder, view: View, index: Any) -> View:
     index : anything
         What stands between the brackets.
     """
-    starts = list(view.starts)
+    if view.steps:
+        builder.fail(
+            "a part of an array that was taken with a step cannot be taken apart further",
+            "index elements one by one",
+        )
+    starts, steps = list(view.starts), [1] * view.array.ndim
     kept: list[int] = []
     extents: list[int | e.Expression] = []
     for position, item in enumerate(_items(builder, view, index)):
         dim = view.kept[position]
         if isinstance(item, slice):
-            start, extent = _slice(builder, view, position, item)
+            start, extent, steps[dim] = _slice(builder, view, position, item)
             kept.append(dim)
             extents.append(extent)
         else:
             start = _checked(builder, view, position, item)
         starts[dim] = _shifted(builder, starts[dim], start)
-    return View(view.array, tuple(starts), tuple(kept), tuple(extents))
+    spread = tuple(steps) if any(step > 1 for step in steps) else ()
+    return View(view.array, tuple(starts), tuple(kept), tuple(extents), spread)
 
 
 def _slice(
     builder: Builder, view: View, position: int, item: slice
-) -> tuple[e.Expression, int | e.Expression]:
-    full = view.extents[position]
-    if item.step not in (None, 1):
-        builder.fail("slices in kernels have no step", "index elements one by one")
+) -> tuple[e.Expression, int | e.Expression, int]:
+    full, step = view.extents[position], 1 if item.step is None else item.step
+    if not isinstance(step, int) or step < 1:
+        builder.fail(f"the step of a slice is {describe(step)}", "give a constant from 1 on")
     start = 0 if item.start is None else item.start
     stop = Value(full) if item.stop is None and not isinstance(full, int) else item.stop
     stop = full if stop is None else stop
@@ -99,8 +105,11 @@ def _slice(
         length = constant if constant is not None else length
     if isinstance(length, int) and length < 0:
         builder.fail(f"the slice {start}:{stop} is empty")
-    extent = length if isinstance(length, int) else as_index(builder, length)
-    return as_index(builder, start), extent
+    if isinstance(length, int):
+        return as_index(builder, start), -(-length // step), step
+    if step > 1:
+        builder.fail("a slice with a step needs a length known at compile time")
+    return as_index(builder, start), as_index(builder, length), step
 
 
 def _difference(start: e.Expression, stop: e.Expression) -> int | None:
@@ -140,8 +149,17 @@ def place(builder: Builder, view: View, index: Any) -> tuple[e.Expression, ...]:
     return part.starts
 
 
+def _may_spread(x: View) -> bool:
+    return x.array.space == "global" and x.steps[max(x.kept)] == 1
+
+
 def region(
-    builder: Builder, x: Any, ndim: int | None = None, what: str = "this", joins: bool = False
+    builder: Builder,
+    x: Any,
+    ndim: int | None = None,
+    what: str = "this",
+    joins: bool = False,
+    spread: bool = False,
 ) -> Region:
     """A view as a region with static extents.
 
@@ -157,8 +175,16 @@ def region(
     what : str
         What it is, for the error.
     joins : bool
+    spread : bool
+        Whether it may have steps, along all dimensions of a global array but the last.
     """
     transposed = False
+    if isinstance(x, View) and x.steps and not (spread and _may_spread(x)):
+        builder.fail(
+            f"{what} takes neighbouring elements",
+            "steps are for sources of kl.copy and kl.copy_async in global memory, along all "
+            "dimensions but the last",
+        )
     if not isinstance(x, View):
         builder.fail(f"{what} takes part of an array, not {describe(x)}", "such as tile[i:i+16]")
     joined = joins and x.ndim > 2
@@ -177,7 +203,7 @@ def region(
     by_dim = dict(zip(x.kept, x.extents, strict=True))
     extents = tuple(by_dim.get(d) for d in range(x.array.ndim))
     starts = tuple(builder.let("start", start) for start in x.starts)
-    return Region(x.array, starts, extents, transposed, joined)  # type: ignore[arg-type]
+    return Region(x.array, starts, extents, transposed, joined, x.steps)  # type: ignore[arg-type]
 
 
 def load(

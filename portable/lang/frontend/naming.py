@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache, partial
@@ -239,7 +239,7 @@ class NameTranslator(ABC):
             case "size":
                 return self._size(view)
             case "T" if view.ndim == 2:
-                return View(view.array, view.starts, view.kept[::-1], view.extents[::-1])
+                return replace(view, kept=view.kept[::-1], extents=view.extents[::-1])
             case _:
                 self.builder.fail(
                     f"{describe(view)} has no attribute {name}",

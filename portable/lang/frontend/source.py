@@ -1,4 +1,4 @@
-"""Finding the text of a Python function and its syntax tree."""
+"""The text of a Python function, its syntax tree, and what names in it stand for."""
 
 from __future__ import annotations
 

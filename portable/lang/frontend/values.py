@@ -275,12 +275,15 @@ class View:
         The dimensions of `array` that remain, in the view's order.
     extents : tuple of (int, Expression)
         Per kept dimension its extent, an int where it is known at compile time.
+    steps : tuple of int
+        Per dimension of `array` how far it is to the next element; empty where all are neighbours.
     """
 
     array: Array
     starts: tuple[Expression, ...]
     kept: tuple[int, ...]
     extents: tuple[int | Expression, ...]
+    steps: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
@@ -467,7 +470,7 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
             return like(x, (part(item, label) for label, item in labelled(x)))
         case View():
             extents = (part(extent, SHAPE) for extent in x.extents)
-            return View(x.array, tuple(map(part, x.starts)), x.kept, tuple(extents))
+            return View(x.array, tuple(map(part, x.starts)), x.kept, tuple(extents), x.steps)
         case StructView():
             return StructView(x.kind, tuple(map(part, x.items)))
         case Range():

@@ -335,7 +335,7 @@ class Print(Statement):
 class Check(Statement):
     """The author holds `condition`, a bool, for certain.
 
-    The simulator reports where it is not. `portable.lang.passes.checked` turns it into a report;
+    The simulator reports where it is not. `portable.lang.launch.checking` turns it into a report;
     devices do nothing for what is left.
     """
 

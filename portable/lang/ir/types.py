@@ -224,6 +224,8 @@ class Region:
         For two remaining dimensions: whether they are taken in the opposite order.
     joined : bool
         Whether all that remain but the last are counted as one dimension, in C order.
+    steps : tuple of int
+        Per dimension how far it is to the next element taken; empty where that is its neighbour.
     """
 
     array: Array
@@ -231,6 +233,7 @@ class Region:
     extents: tuple[int | None, ...]
     transposed: bool = False
     joined: bool = False
+    steps: tuple[int, ...] = ()
     shape: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,3 +241,11 @@ class Region:
         if self.joined:
             kept = prod(kept[:-1]), kept[-1]
         object.__setattr__(self, "shape", kept[::-1] if self.transposed else kept)
+
+    def step(self, dim: int) -> int:
+        """How far it is to the next element along a dimension."""
+        return self.steps[dim] if self.steps else 1
+
+    def span(self, dim: int) -> int:
+        """How many elements lie from the first to the last along a dimension, both of them too."""
+        return ((self.extents[dim] or 1) - 1) * self.step(dim) + 1

@@ -24,7 +24,7 @@ from portable.lang.arguments.arguments import byte_range
 from portable.lang.arguments.structs import flattened
 from portable.lang.launch.enqueued import RECORDING, Launch, Step, recorded
 from portable.lang.launch.packing import ArgumentText
-from portable.lang.launch.relaunch import Pair, Relaunch, Text, text_for
+from portable.lang.launch.plan import Pair, Relaunch, Text, text_for
 from portable.namespace import device_of_arrays, on_device
 
 _AFTER: Final = 4

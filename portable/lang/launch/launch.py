@@ -48,12 +48,12 @@ from portable.lang.launch.plan import (
     BoundProgram,
     Lowered,
     Plan,
+    Relaunch,
     Repeatable,
     disjoint_by,
     overlap_pairs,
     relaunch_for,
 )
-from portable.lang.launch.relaunch import Relaunch
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024

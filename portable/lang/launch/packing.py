@@ -102,14 +102,14 @@ class Packing:
     scalars : list of (position, argument, function or None)
         Where numbers go, and what is made of them first.
     boxes : list of (position, argument, function)
-        Where descriptions of boxes go, and what makes them of handles.
+        Where descriptions of boxes go, and what makes them of handles and offsets.
     """
 
     template: list[Any]
     pointers: list[tuple[int, int]] = field(default_factory=list)
     offsets: list[tuple[int, int, int]] = field(default_factory=list)
     scalars: list[tuple[int, int, Callable[[Any], Any] | None]] = field(default_factory=list)
-    boxes: list[tuple[int, int, Callable[[Any], Any]]] = field(default_factory=list)
+    boxes: list[tuple[int, int, Callable[[Any, int], Any]]] = field(default_factory=list)
 
     def text(self, words: ArgumentText) -> str:
         """The program's arguments as a list in Python text; whoever fills them in goes by it."""
@@ -121,7 +121,7 @@ class Packing:
         for position, arg, take in self.scalars:
             texts[position] = words.taken(take, arg)
         for position, arg, made in self.boxes:
-            texts[position] = f"{words.named(made)}({words.handle(arg)})"
+            texts[position] = f"{words.named(made)}({words.handle(arg)}, {words.offset(arg)})"
         for position, value in enumerate(self.template):
             if position not in texts:
                 texts[position] = words.named(value)

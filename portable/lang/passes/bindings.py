@@ -1,4 +1,4 @@
-"""Binds values to names, and lowers ragged ndranges, places of work-items, loops and joins."""
+"""Binds values to names; lowers ragged ndranges, places of work-items, loops, joins, shuffles."""
 
 from __future__ import annotations
 

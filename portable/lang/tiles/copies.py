@@ -100,7 +100,9 @@ class _Tile:
     def step(self, region: Region, d: int) -> int:
         """How far a step along one of the tile's dimensions leads along the array's."""
         dims = kept_dims(self.outside)
-        if region is self.outside or not self.outside.joined or d == len(dims) - 1:
+        if region is self.outside:
+            return region.step(self.dim(region, d))
+        if not self.outside.joined or d == len(dims) - 1:
             return 1
         return prod(self.outside.extents[dim] or 1 for dim in dims[d + 1 : -1])
 
@@ -133,7 +135,8 @@ def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) ->
     assert layout is not None
     strides = source.array.strides
     dims = tuple(sorted(range(len(strides)), key=lambda d: (strides[d] != "unit", -d)))
-    box = Box(dims, tuple(source.extents[d] or 1 for d in dims), layout.swizzle)
+    extents, steps = (source.extents[d] or 1 for d in dims), map(source.step, dims)
+    box = Box(dims, tuple(extents), tuple(steps), layout.swizzle)
     at = tuple(_narrow(_expression(source.starts[d])) for d in dims)
     target = x.target.array, tuple(_expression(start) for start in x.target.starts)
     boxes = ((source.array, box),)
@@ -305,9 +308,9 @@ class _Lowering:
     def _fits(self, tile: _Tile) -> e.Expression:
         """Whether the whole tile lies inside the global array; the same for the workgroup."""
         conditions: list[e.Expression] = []
-        for dim, taken in enumerate(tile.outside.extents):
-            start = _expression(tile.outside.starts[dim])
-            last = e.Binary("sub", self._extent(tile, dim), self._const(taken or 1))
+        for dim, first in enumerate(tile.outside.starts):
+            start = _expression(first)
+            last = e.Binary("sub", self._extent(tile, dim), self._const(tile.outside.span(dim)))
             if self._facts.bounds(start).low < 0:
                 conditions.append(e.Compare("ge", start, self._const(0)))
             conditions.append(e.Compare("le", start, last))

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import asdict, replace
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
+from portable.lang.ir.types import Array, Fragment, Region, Space, Use
 from portable.lang.tiles.accumulators import inside, place
 from portable.lang.tiles.lanes import divided
-from portable.lang.tiles.panels import MicroShape, Panels
+from portable.lang.tiles.panels import MicroShape, Packing, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
 from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
 from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
@@ -42,21 +41,6 @@ from portable.lang.tiles.work import (
 
 _Tile = tuple[e.Expression, e.Expression]
 """The numbers of a micro-tile down and across an accumulator."""
-
-
-class _Plan(NamedTuple):
-    """An operand's storage to be: what `Panels` takes, before its array exists."""
-
-    name: str
-    lead: tuple[int, ...]
-    transposed: bool
-    lines: int
-    lanes: int
-    all_lines: int
-    all_lanes: int
-    width: int
-    panelled: bool
-    dims: tuple[int, int]
 
 
 class Micro(Strategy):
@@ -94,66 +78,52 @@ class Micro(Strategy):
                 dtype = _sum_type(self.work, fragment)
                 self._sums[fragment] = self.work.private(fragment.name, dtype, shape)
             else:
-                plan = self._plan(fragment.name, (), fragment.shape, fragment.use, False, (0, 1))
-                self._panels[fragment] = self._made(plan, "private")
+                packing = self._packing((), fragment.shape, fragment.use, False, (0, 1))
+                self._panels[fragment] = self._made(fragment.name, packing, "private")
         self._declare_tiles()
         return ()
 
     def _declare_tiles(self) -> None:
-        plans = {t.array: self._tile_plan(t) for t in self.part.tiles.values() if _packs(t)}
-        size = sum(_layout(plan)[1].size for plan in plans.values()) * self._dtype.itemsize
+        plans = {t.array: self._tile_packing(t) for t in self.part.tiles.values() if _packs(t)}
+        size = sum(plan.layout()[1].size for plan in plans.values()) * self._dtype.itemsize
         others = (a for a in self.work.kernel.arrays if a.space == "local" and a not in plans)
         size += sum(a.layout.size * a.dtype.itemsize for a in others if a.layout is not None)
         space: Space = "local" if size <= self.work.capabilities.local_memory else "private"
         for array, plan in plans.items():
             self.work.retire(array)
-            self._panels[array] = self._made(plan, space)
+            self._panels[array] = self._made(array.name, plan, space)
 
-    def _tile_plan(self, tile: Tile) -> _Plan:
+    def _tile_packing(self, tile: Tile) -> Packing:
         ((use, rows, columns),) = tile.uses
         shape = (tile.array.shape[rows], tile.array.shape[columns])
         lead = tuple(n for dim, n in enumerate(tile.array.shape) if dim not in (rows, columns))
         transposed = use == "a" and bool(tile.copies) and all(_along(c, rows) for c in tile.copies)
-        return self._plan(tile.array.name, lead, shape, use, transposed, (rows, columns))
+        return self._packing(lead, shape, use, transposed, (rows, columns))
 
-    def _plan(
+    def _packing(
         self,
-        name: str,
         lead: tuple[int, ...],
         shape: tuple[int, int],
         use: Use,
         transposed: bool,
         dims: tuple[int, int],
-    ) -> _Plan:
-        micro = self._micro
+    ) -> Packing:
+        micro, panelled = self._micro, use == "b"
         lines, lanes = shape[::-1] if transposed else shape
         dims = dims[::-1] if transposed else dims
-        panelled = use == "b"
         width = micro.columns if panelled else micro.lanes
         all_lines, all_lanes = lines, _up(lanes, width)
         if transposed:
             all_lanes = _up(_up(lanes, micro.rows), width)
         elif not panelled:
             all_lines = _up(lines, micro.rows)
-        return _Plan(
-            name, lead, transposed, lines, lanes, all_lines, all_lanes, width, panelled, dims
+        return Packing(
+            lead, transposed, lines, lanes, all_lines, all_lanes, width, micro.lanes, panelled, dims
         )
 
-    def _made(self, plan: _Plan, space: Space) -> Panels:
-        shape, layout = _layout(plan)
-        array = self.work.array(plan.name, self._dtype, space, shape, layout)
-        return Panels(
-            array,
-            plan.transposed,
-            plan.lines,
-            plan.lanes,
-            plan.all_lines,
-            plan.all_lanes,
-            plan.width,
-            self._micro.lanes,
-            plan.panelled,
-            plan.dims,
-        )
+    def _made(self, name: str, packing: Packing, space: Space) -> Panels:
+        array = self.work.array(name, self._dtype, space, *packing.layout())
+        return Panels(**asdict(packing), array=array)
 
     # -- whole fragments --------------------------------------------------------------------
 
@@ -568,19 +538,3 @@ def _lead(region: Region) -> tuple[e.Expression, ...]:
 
 def _lead_of(operand: Fragment | Region) -> tuple[e.Expression, ...]:
     return _lead(operand) if isinstance(operand, Region) else ()
-
-
-def _layout(plan: _Plan) -> tuple[tuple[int, ...], Layout]:
-    """Shape and layout; a vector of padding keeps lines off each other's place in the cache."""
-    panels = plan.all_lanes // plan.width
-    if plan.panelled:
-        shape: tuple[int, ...] = (plan.all_lines, panels, plan.width)
-        strides: tuple[int, ...] = (plan.width, plan.all_lines * plan.width, 1)
-        size = plan.all_lines * panels * plan.width
-    else:
-        line = panels * plan.width + plan.width
-        shape, strides = (plan.all_lines, panels * plan.width), (line, 1)
-        size = plan.all_lines * line
-    for extent in reversed(plan.lead):
-        shape, strides, size = (extent, *shape), (size, *strides), size * extent
-    return shape, Layout(strides, size)

@@ -18,8 +18,7 @@ from portable.lang.tiles.accumulators import Held, inside, place
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, Offset, RegisterLayout, Shape, room, shape_of
 from portable.lang.tiles.pipelining import exist_always, rotation
-from portable.lang.tiles.strategy import Part, Strategy, kept_dims
-from portable.lang.tiles.tile_layouts import spread
+from portable.lang.tiles.strategy import Part, Strategy, kept_dims, spread
 from portable.lang.tiles.work import Code, Work, add, mul
 
 Registers = list[list[e.Variable]]

@@ -15,7 +15,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import Array, Region
+from portable.lang.ir.types import Array, Layout, Region
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
 from portable.lang.tiles.work import Code, add, both, clamp, mul, number, vector_type
@@ -84,14 +84,14 @@ _UNROLLED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
-    """An operand's storage.
+class Packing:
+    """How an operand is stored.
 
     Attributes
     ----------
-    array : Array
-        Of shape (..., lines, lanes), or (..., lines, panels, width) where `panelled`.
-    turned : bool
+    lead : tuple of int
+        Extents of the array's dimensions before these.
+    transposed : bool
         Whether lines are the operand's columns.
     lines, lanes : int
         Extents of the operand along both.
@@ -107,7 +107,7 @@ class Panels:
         The dimensions of the array in the kernel that lines and lanes stand for.
     """
 
-    array: Array
+    lead: tuple[int, ...]
     transposed: bool
     lines: int
     lanes: int
@@ -122,6 +122,36 @@ class Panels:
     def count(self) -> int:
         """Panels of a line."""
         return self.all_lanes // self.width
+
+    def layout(self) -> tuple[tuple[int, ...], Layout]:
+        """The shape and layout of an operand's array."""
+        lanes, lines = self.count * self.width, self.all_lines
+        if self.panelled:
+            shape: tuple[int, ...] = (lines, self.count, self.width)
+            strides: tuple[int, ...] = (self.width, lines * self.width, 1)
+            size = lines * lanes
+        else:
+            shape, strides, size = (
+                (lines, lanes),
+                (lanes + self.width, 1),
+                lines * (lanes + self.width),
+            )
+        for extent in reversed(self.lead):
+            shape, strides, size = (extent, *shape), (size, *strides), size * extent
+        return shape, Layout(strides, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Panels(Packing):
+    """An operand's storage.
+
+    Attributes
+    ----------
+    array : Array
+        Of shape (..., lines, lanes), or (..., lines, panels, width) where `panelled`.
+    """
+
+    array: Array
 
     def at(
         self, lead: tuple[e.Expression, ...], line: e.Expression, panel: e.Expression, lane: int
@@ -241,11 +271,11 @@ class _Copy:
             return zero, most, None
         start = self._start(dim)
         kind = code.work.kernel.index_type
-        left = e.Binary("sub", e.Extent(array, dim, kind), start)
-        high = code.let("high", clamp(left, count))
+        left, step = e.Binary("sub", e.Extent(array, dim, kind), start), self.source.step(dim)
+        high = code.let("high", _steps_to(left, step, count))
         if isinstance(start, e.Const) and start.value >= 0:
             return zero, high, e.Compare("eq", high, most)
-        low = code.let("low", clamp(e.Unary("neg", start), count))
+        low = code.let("low", _steps_to(e.Unary("neg", start), step, count))
         return low, high, both(e.Compare("eq", low, zero), e.Compare("eq", high, most))
 
     def _fixed_inside(self) -> e.Expression | None:
@@ -272,7 +302,7 @@ class _Copy:
     def _from(self, line: e.Expression, lane: e.Expression) -> tuple[e.Expression, ...]:
         index = [self._start(dim) for dim in range(self.source.array.ndim)]
         for dim, step in ((self.line_dim, line), (self.lane_dim, lane), *self.steps.items()):
-            index[dim] = add(index[dim], step)
+            index[dim] = add(index[dim], mul(step, self.source.step(dim)))
         return tuple(index)
 
     def _to(self, line: e.Expression) -> e.Expression:
@@ -350,3 +380,10 @@ class _Copy:
             code.loop("line", line_high, line_low) as line,
         ):
             self._single(line, lane)
+
+
+def _steps_to(distance: e.Expression, step: int, most: int) -> e.Expression:
+    """After how many steps a distance is behind, from none to so many."""
+    if step == 1:
+        return clamp(distance, most)
+    return divided(add(clamp(distance, most * step), step - 1), step)

@@ -135,7 +135,8 @@ def _in_lines(region: Region) -> bool:
     """Whether it is a rectangle with one dimension along which elements lie together."""
     array = region.array
     unit = [dim for dim in kept_dims(region) if array.strides[dim : dim + 1] == ("unit",)]
-    return array.space == "global" and not region.joined and len(unit) == 1
+    plain = not (region.joined or region.steps)
+    return array.space == "global" and plain and len(unit) == 1
 
 
 def prefetch(code: Code, regions: list[Region], turn: e.Expression, turns: int) -> None:
@@ -281,6 +282,7 @@ def specialise(
     multiplying: int,
     forgotten: s.Block,
     settled: s.Block,
+    over: bool,
 ) -> None:
     """Writes the two loops in place of the one.
 
@@ -299,6 +301,8 @@ def specialise(
         these hold nothing while they copy.
     settled : tuple of statements
         What the others do at last.
+    over : bool
+        Whether the product of a round is over when its statements are.
     """
     ring = _Ring.made(code.work, pieces.slots)
     copiers = code.work.items - multiplying * GROUP
@@ -315,7 +319,7 @@ def specialise(
     with code.otherwise():
         if lends:
             _registers(code, "registers.more", LENT)
-        _consume(code, pieces, ring, settled)
+        _consume(code, pieces, ring, settled, over)
 
 
 def _registers(code: Code, word: str, count: int) -> None:
@@ -423,8 +427,8 @@ def _produce(code: Code, pieces: Split, ring: _Ring, by: tuple[int, int]) -> Non
         ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)
 
 
-def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block) -> None:
-    """Starts a round's product when its tiles are there; then the one before is over."""
+def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block, over: bool) -> None:
+    """Starts a round's product when its tiles are there; then the one before is over, or itself."""
     turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
     item = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
     first = e.Compare("eq", remainder(item, GROUP), code.index(0))
@@ -435,7 +439,7 @@ def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block) -> None:
 
     def finish() -> None:
         code.emit(*settled)
-        if pieces.around is not None:
+        if pieces.around is not None and not over:
             free(end)
 
     with _rounds(code, pieces, finish):
@@ -443,5 +447,8 @@ def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block) -> None:
         if not pieces.tensor_copies:
             code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
         code.emit(*pieces.product)
-        code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
-        free(turn)
+        if over:
+            free(add(turn, 1))
+        else:
+            code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
+            free(turn)

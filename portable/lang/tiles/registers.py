@@ -24,8 +24,7 @@ from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.tiles.accumulators import inside, place, store_neighbours
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
-from portable.lang.tiles.strategy import Part, Strategy, Tile, kept_dims
-from portable.lang.tiles.tile_layouts import contiguous_dim, staggered
+from portable.lang.tiles.strategy import Part, Strategy, Tile, contiguous_dim, kept_dims, staggered
 from portable.lang.tiles.work import (
     Code,
     Work,

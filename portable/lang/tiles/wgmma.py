@@ -33,12 +33,12 @@ from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
 from portable.lang.tiles.pipelining import GROUP, Split, specialise, split, split_of
-from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
-from portable.lang.tiles.tile_layouts import contiguous_dim
+from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, contiguous_dim, kept_dims
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
 
 _MOST: Final = 256
-"""Elements of a box along a dimension."""
+_FARTHEST: Final = 8
+"""Elements that a box spans along a dimension, and steps between those that it takes."""
 
 
 def boxed(
@@ -67,7 +67,8 @@ def boxed(
 def _is_box(x: s.CopyTile, work: Work) -> bool:
     """Whether the source is one box, whose rows are those of the panel."""
     source, target = x.source, x.target
-    small = all(extent is None or extent <= _MOST for extent in source.extents)
+    dims = range(source.array.ndim)
+    small = all(source.span(d) <= _MOST and source.step(d) <= _FARTHEST for d in dims)
     row = alike_dims(x)[target.array.ndim - 1]
     return small and _is_readable(source.array, work) and source.array.strides[row] == "unit"
 
@@ -455,7 +456,8 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(_on(r, "set", x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        specialise(code, pieces, self._group, self._multiplying, forgotten, settled)
+        over = _adds_apart(self.part)
+        specialise(code, pieces, self._group, self._multiplying, forgotten, settled, over)
         return code.block
 
     def _base(

@@ -6,8 +6,8 @@ vector, ``dtype`` for one of the element types.
 """
 
 # All public names, which the modules list in their __all__.
-from portable.lang.words.collectives import *  # noqa: F403  # noqa: F403
+from portable.lang.words.collectives import *  # noqa: F403
 from portable.lang.words.compile_time import *  # noqa: F403
 from portable.lang.words.matrices import *  # noqa: F403
-from portable.lang.words.memory import *  # noqa: F403  # noqa: F403
-from portable.lang.words.numbers import *  # noqa: F403  # noqa: F403
+from portable.lang.words.memory import *  # noqa: F403
+from portable.lang.words.numbers import *  # noqa: F403

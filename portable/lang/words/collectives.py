@@ -1,4 +1,4 @@
-"""What a workgroup works out together."""
+"""Places of work-items, barriers, and what a workgroup works out together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of the workgroup and of the work-item, vectors, and their loads and stores."""
+"""Local and private arrays, vectors, their loads and stores, and copies of tiles."""
 
 from __future__ import annotations
 
@@ -275,8 +275,10 @@ def copy_async(target: Any, source: Any) -> None:
     """The workgroup starts copying `source` to `target`, parts of a global and a local array.
 
     Both have the same static shape and dtype; a source of more than two dimensions is copied to a
-    target of two as if all but its last were one, in C order. What lies outside the global array
-    reads as zero and is not written. Completion: `copy_commit`, `copy_wait`, then `barrier`.
+    target of two as if all but its last were one, in C order. A global source may have steps along
+    all dimensions but the last, as in ``x[i : i + 32 : 2, k : k + 64]``. What lies outside the
+    global array reads as zero and is not written. Completion: `copy_commit`, `copy_wait`, then
+    `barrier`.
     """
 
 

@@ -1,4 +1,4 @@
-"""Conversions, choices, and Python's operators as functions."""
+"""Element-wise functions, conversions, choices, and Python's operators as functions."""
 
 from __future__ import annotations
 

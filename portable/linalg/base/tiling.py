@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 
 
 class Tiling(NamedTuple):

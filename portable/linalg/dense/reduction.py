@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 from operator import index
@@ -379,18 +379,6 @@ class Sweep:
         for panel in _panels(*self._extents, self._bandwidth, self._shape.panel):
             self.eliminate(panel)
             report(panel)
-        self._later()
-
-    def run_symmetric(self) -> None:
-        """Leaves of a symmetric matrix a band, of which the lower triangle is to be read.
-
-        Its order is a multiple of the bandwidth, that of the panels.
-        """
-        for k in range(0, self._extents[0] - self._bandwidth, self._shape.panel):
-            panel = _Panel(k + self._bandwidth, k, self._shape.panel, turned=False)
-            self.eliminate(panel)
-            beside = replace(panel, column=k + self._bandwidth - panel.width, turned=True)
-            self._apply_all(beside, self._extents[0] - panel.row)
         self._later()
 
     def eliminate(self, panel: _Panel) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.tune.search import Parameters, Space
+from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
 _NARROWEST: Final = 16

@@ -121,19 +121,50 @@ class Triangularisation(ABC):
 
     @staticmethod
     def of(
-        device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0
+        device: Device,
+        size: tuple[int, int, int],
+        kind: DType,
+        columns: int = 0,
+        *,
+        work: Any = None,
+        widest: int = 0,
     ) -> Triangularisation:
-        """That of matrices of a size; the reflectors may be applied to so many columns."""
-        return PANELS.first(Asked(device, size, kind, columns))
+        """That of matrices of a size; the reflectors may be applied to so many columns.
+
+        The matrices may be given where they lie, as `work`, and blocks have `widest` columns at
+        least.
+        """
+        return PANELS.first(Asked(device, size, kind, columns, work, widest))
 
     @abstractmethod
-    def block(self, first: int, stop: int) -> None:
-        """Makes the reflectors of a block of columns, and their T."""
+    def reflect(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block of columns, and of their T the diagonal at least."""
+
+    @abstractmethod
+    def factor(self, first: int, stop: int) -> None:
+        """Makes the T of reflectors that are made."""
+
+    def begin(self) -> None:
+        """Forgets what was made before."""
+        copied(self.reflectors.device, self.work[:, :0, :0], self.reflectors.t)
+
+    def join(self, first: int, middle: int, stop: int) -> None:
+        """T of two parts of a block in one: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
+        reflectors = self.reflectors
+        device, base = reflectors.device, first % reflectors.wide
+        width, rest = middle - first, stop - middle
+        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[::2])
+        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
+        multiplied(device, gram, left, right, adjoint=True)
+        upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
+        multiplied(device, shares, upper[:, :, :width], gram)
+        corner = upper[:, :, width : width + rest]
+        subtract_product(device, corner, shares, lower[:, :, width : width + rest])
 
     def run(self) -> None:
         """Enqueues it."""
         reflectors = self.reflectors
-        copied(reflectors.device, self.work[:, :0, :0], reflectors.t)
+        self.begin()
         n, count = int(self.work.shape[2]), int(reflectors.v.shape[2])
 
         def near(first: int, stop: int, following: int) -> None:
@@ -143,7 +174,8 @@ class Triangularisation(ABC):
             self.change(first, stop, (following, n), 1)
 
         def make(first: int, stop: int) -> None:
-            self.block(first, stop)
+            self.reflect(first, stop)
+            self.factor(first, stop)
             reflectors.join(first, stop)
 
         look_ahead(reflectors.device, (0, count), reflectors.wide, make, (near, far))
@@ -166,55 +198,60 @@ class _InRegisters(Triangularisation):
         Products of a block's reflectors.
     counts : array of i32, shape (batch * panels of all columns,)
         How many slices of panels are done.
+    block : int
+        Columns of the blocks whose reflectors are made at a time.
     """
 
     share: Share
     grams: Any
     counts: Any
+    block: int
 
     @staticmethod
     def made(asked: Asked) -> _InRegisters:
         """That of matrices of a size."""
         common = _common(asked, _by_columns)
-        device, (batch, m, n), kind, _ = asked
+        device, (batch, m, n), kind, *_ = asked
         wide, share = common[1].wide, share_for(device, batch, m, kind)
         assert share is not None
-        panels = -(-min(m, n) // wide) * -(-wide // share.panel)
+        block = asked.widest or wide
+        panels = -(-min(m, n) // block) * -(-block // share.panel)
         grams = workspace(device, batch, wide, wide, kind)
-        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32))
+        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32), block)
 
-    def run(self) -> None:
-        """Enqueues it."""
+    def begin(self) -> None:
+        """Forgets what was made before."""
         clear[int(self.counts.shape[0]), _LINE](self.counts)
-        super().run()
+        super().begin()
 
-    def block(self, first: int, stop: int) -> None:
-        """Makes the reflectors of a block by panels, of which each changes those after it."""
+    def reflect(self, first: int, stop: int) -> None:
+        """By panels, of which each changes those after it."""
         reflectors, (batch, m) = self.reflectors, (int(x) for x in self.work.shape[:2])
         panel, wide = self.share.panel, reflectors.wide
         can = reflectors.device.capabilities
         for start in range(first, stop, panel):
             last, holding = min(start + panel, stop), self.share.holding(m - start)
-            workers, number = self.share.workers(last - start, holding), (start - first) // panel
+            workers = self.share.workers(last - start, holding)
+            number = first // self.block * -(-self.block // panel) + (start - first) // panel
             teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
             reflect_slices[groups(batch * workers), holding.items](
                 self.work, reflectors.v, reflectors.t, self.counts,
-                (start, last, start % wide, first // wide * -(-wide // panel) + number, workers),
+                (start, last, start % wide, number, workers),
                 HOLDING=holding, TEAMS=teams,
             )  # fmt: skip
-            if last - start > holding.columns:
-                self._factor(start, last)
-            reflectors.apply_part(start, last, self.work[:, start:, last:stop])
-        if stop - first > panel:
-            self._factor(first, stop)
+            if last < stop:
+                self.factor(start, last)
+                reflectors.apply_part(start, last, self.work[:, start:, last:stop])
 
-    def _factor(self, first: int, stop: int) -> None:
-        """T of a block, of the diagonals of its panels' and the products of its reflectors.
+    def factor(self, first: int, stop: int) -> None:
+        """T of a block, of its diagonal and the products of its reflectors, unless it is a slice's.
 
         Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
         "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
         """
         reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
+        if width <= self.share.holding(int(self.work.shape[1]) - first).columns:
+            return
         v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
         t = reflectors.t[:, first:stop, base : base + width]
         multiplied(reflectors.device, gram, v, v, adjoint=True)
@@ -231,35 +268,25 @@ class _ByHalves(Triangularisation):
     @staticmethod
     def made(asked: Asked) -> _ByHalves:
         """That of matrices of a size."""
-        device, (batch, m, _), kind, _ = asked
+        device, (batch, m, _), kind, *_ = asked
         layout = layout_of(kind, device.capabilities)
         return _ByHalves(*_common(asked, workspace), device.empty((batch, m, layout.panel), kind))
 
-    def block(self, first: int, stop: int) -> None:
+    def reflect(self, first: int, stop: int) -> None:
         """The left half, what it leaves of the right one, and both T in one."""
         panel = self.layout.panel
         if stop - first <= panel:
             self._panel(first, stop)
             return
         middle = first + panel * -(-(stop - first) // (2 * panel))
-        self.block(first, middle)
+        self.reflect(first, middle)
         right = self.work[:, first:, middle:stop]
         self.reflectors.apply_part(first, middle, right)
-        self.block(middle, stop)
-        self._join(first, middle, stop)
+        self.reflect(middle, stop)
+        self.join(first, middle, stop)
 
-    def _join(self, first: int, middle: int, stop: int) -> None:
-        """T of both halves: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
-        reflectors = self.reflectors
-        device, base = reflectors.device, first % reflectors.wide
-        width, rest = middle - first, stop - middle
-        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[::2])
-        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
-        multiplied(device, gram, left, right, adjoint=True)
-        upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
-        multiplied(device, shares, upper[:, :, :width], gram)
-        corner = upper[:, :, width : width + rest]
-        subtract_product(device, corner, shares, lower[:, :, width : width + rest])
+    def factor(self, first: int, stop: int) -> None:
+        """Is done by then."""
 
     def _panel(self, first: int, stop: int) -> None:
         layout, reflectors = self.layout, self.reflectors
@@ -278,25 +305,30 @@ def _by_columns(device: Device, batch: int, m: int, n: int, kind: DType) -> Any:
 class Asked(NamedTuple):
     """What ways of making reflectors are told: where, of which size (batch, m, n), made in what.
 
-    They may be applied to so many columns.
+    They may be applied to so many columns; the matrices are `work` unless that is None, and blocks
+    have `widest` columns at least.
     """
 
     device: Device
     size: tuple[int, int, int]
     kind: DType
     columns: int
+    work: Any = None
+    widest: int = 0
 
 
 def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, Layout]:
     """What all ways have, of matrices in such room."""
-    device, (batch, m, n), kind, columns = asked
+    device, (batch, m, n), kind, columns, work, widest = asked
     layout, count = layout_of(kind, device.capabilities), min(m, n)
     wide, most = layout.panel, count
     if device.capabilities.single_work_items:
         most = -(-count // _FEWEST)  # joining wide blocks is work that nobody waits beside
-    while wide < min(layout.wide, most):
+    while wide < max(min(layout.wide, most), widest):
         wide *= 2
-    work, v = (room(device, batch, m, width, kind) for width in (n, count))
+    if work is None:
+        work = room(device, batch, m, n, kind)
+    v = room(device, batch, m, count, kind)
     copied(device, work[:, :0, :0], v)
     t, w = room(device, batch, count, wide, kind), room(device, batch, m, count, kind)
     rooms = tuple(room(device, batch, wide, max(n, columns, 1), kind) for _ in range(3))

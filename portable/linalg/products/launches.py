@@ -24,7 +24,7 @@ from portable.linalg.products.kernels import (
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import has_tensor_copies, schemes
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
 
 _EDGE: Final = 16

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bfloat16, float16, float32
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import device_keys
 
 PARTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)

@@ -56,8 +56,7 @@ def cached_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: 
     size : int
         Bytes of its arrays; where they are many, nothing is kept.
     """
-    most = max(_LEAST_BYTES, (device.capabilities.global_memory or 0) // _SHARE)
-    if size > most or device.interprets:
+    if not is_kept(device, size):
         return make()
     plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
     key = device.name, device.current_queue(), key
@@ -68,6 +67,12 @@ def cached_plan(device: Device, key: Hashable, make: Callable[[], _Plan], size: 
             plans.popitem(last=False)
     plans.move_to_end(key)
     return plan
+
+
+def is_kept(device: Device, size: int) -> bool:
+    """Whether a plan with so many bytes of arrays is kept."""
+    most = max(_LEAST_BYTES, (device.capabilities.global_memory or 0) // _SHARE)
+    return size <= most and not device.interprets
 
 
 def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]:

@@ -14,7 +14,8 @@ from portable.linalg.products.check import ProductCheck
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
 from portable.linalg.products.tuning import SPACE, SPACE_NT
-from portable.tune.search import Parameters, Size, Tunable, parse_extents
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size, Tunable, parse_extents
 
 
 class _Product:

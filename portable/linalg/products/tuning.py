@@ -12,7 +12,7 @@ from portable.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16
 from portable.lang.tiles.mma_shapes import PARTS, room
 from portable.linalg.products.model import Product, multiplying, parts_of, predicted
 from portable.linalg.products.rows import bytes_by_units
-from portable.tune.search import Parameters, Space
+from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup_entries, state
 
 _USUAL_DEPTH: Final = 1024

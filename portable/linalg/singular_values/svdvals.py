@@ -34,7 +34,7 @@ from portable.linalg.singular_values.direct_kernels import (
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.namespace import device_of_arrays
-from portable.tune.search import Parameters
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT

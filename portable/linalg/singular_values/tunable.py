@@ -12,7 +12,8 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float32, float64
 from portable.linalg.dense.shapes import SPACE
 from portable.linalg.singular_values.svdvals import in_stages
-from portable.tune.search import Parameters, Size, Tunable, parse_extents
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size, Tunable, parse_extents
 
 _TOLERANCE: Final = {float32: 2e-6, float64: 1e-13}
 

@@ -35,7 +35,8 @@ from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vect
 from portable.linalg.spectral.hop_blocks import lead_back_hops
 from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
-from portable.tune.search import Parameters
+from portable.linalg.spectral.symmetric_panels import symmetric_panels
+from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 
 _TILE: Final = (32, 8, 1)
@@ -43,7 +44,7 @@ _LINE: Final = 64
 _ITEMS: Final = 512
 _LARGEST: Final = 1 << 20
 """Columns for which the table has the widest bands: what leads back through narrow ones is bound by
-memory."""
+memory, and panels that leave them are more."""
 
 _SHIFTS: Final = 16
 """Shifts that are tried side by side: sums of magnitudes may be eight times the eigenvalues."""
@@ -117,7 +118,7 @@ def eigen_by_band(device: Device, a: Any, values: Any, vectors: Any) -> tuple[An
     """
     n, kind, can = int(values.shape[1]), dtype(values.dtype), device.capabilities
     largest = largest_magnitudes(device, a, hermitian=True)
-    choices = tuned(kind, n, can) if vectors is None else banded_choices(kind, n, can)
+    choices = tuned(kind, _LARGEST, can) if vectors is None else banded_choices(kind, n, can)
     statuses = []
     for i in range(int(a.shape[0])):
         one: list[Any] = [x if x is None else x[i : i + 1] for x in (a, largest, values, vectors)]
@@ -135,7 +136,8 @@ def _svd(
     shape = dense_shape(choice, b, kind, device.capabilities)
     down, across = (begin_of_further(x, shape) for x in (m, n))
     room = shape.room(down + n, across + m)
-    work = _loaded(device, a, largest, room, "turned" if turns else "plain")
+    work = device.empty((1, *room), kind)
+    _load(a, largest, work, "turned" if turns else "plain")
     put_ones[m, _LINE](work, down, across)
     Sweep(device, work[0], (m, n), b, shape, further=(n, m)).run()
     ab, scales = device.empty((b + 1, n), kind), device.empty((2,), kind)
@@ -162,15 +164,11 @@ def _symmetric(
 ) -> Any:
     """The same of a symmetric matrix, without vectors if they are None."""
     n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
-    shape, wanted = dense_shape(choice, b, kind, device.capabilities), vectors is not None
-    whole = -(-n // b) * b
-    down, further = begin_of_further(whole, shape), whole if wanted else 0
-    room = shape.room(down + whole if wanted else whole, whole)
-    work = _loaded(device, a, largest, room, "hermitian")
-    if wanted:
-        put_ones[whole, _LINE](work, down, None)
-    Sweep(device, work[0], (whole, whole), b, shape, further=(further, 0)).run_symmetric()
-    ab, bound, chosen = _shifted_factor(device, work[0], n, b)
+    wanted = vectors is not None
+    panels, reduce = symmetric_panels(device, n, b, kind, wanted)
+    _load(a, largest, turned(panels.whole), "hermitian")
+    reduce()
+    ab, bound, chosen = _shifted_factor(device, panels.whole[0], n, b)
     hops = device.empty((n, n + b), kind) if wanted else None
     d, e = _chased(device, ab, chosen[:1], Kept(None, hops))
     if not wanted:
@@ -184,17 +182,17 @@ def _symmetric(
     store_values[(n, 1), (_LINE, 1)](
         blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=False
     )
-    basis = work[:, down : down + n, :n]
-    _lead_back(device, (blocks.right, hops, basis), n, vectors, shape, reverse=False)
+    shape = dense_shape(choice, b, kind, device.capabilities)
+    size = int(panels.whole.shape[1]), n
+    x = _hops_led_back(device, blocks.right, hops, size, n, shape, reverse=False)
+    panels.lead_back(x, vectors)
     return status
 
 
-def _loaded(device: Device, a: Any, largest: Any, room: tuple[int, int], form: Form) -> Any:
-    """A scaled copy with zeros around it."""
-    work = device.empty((1, *room), dtype(largest.dtype))
+def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
+    """Puts a scaled copy there, with zeros around it."""
     extents = tuple(int(x) for x in reversed(work.shape))
     load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
-    return work
 
 
 def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:
@@ -217,12 +215,27 @@ def _lead_back(
 ) -> None:
     """Vectors of a bidiagonal matrix, led through a chase's hops, times the basis of its band."""
     vectors, hops, basis = of
-    columns, kind = int(out.shape[2]), dtype(out.dtype)
-    x = device.empty((1, *shape.room(columns, columns)), kind)
+    columns = int(out.shape[2])
+    x = _hops_led_back(device, vectors, hops, (columns, columns), n, shape, reverse=reverse)
+    multiplied(device, out, basis[:, :, :columns], x[:, :columns, :columns])
+
+
+def _hops_led_back(
+    device: Device,
+    vectors: Any,
+    hops: Any,
+    size: tuple[int, int],
+    n: int,
+    shape: DenseShape,
+    *,
+    reverse: bool,
+) -> Any:
+    """Vectors of a bidiagonal matrix, led through a chase's hops, of so many rows and columns."""
+    x = device.empty((1, *shape.room(*size)), dtype(vectors.dtype))
     extents = tuple(int(x) for x in reversed(x.shape))
     spread[extents, _TILE](vectors, None, x, n, REVERSED=reverse)
-    lead_back_hops(device, hops, x[0], (n, columns), shape.panel, shape)
-    multiplied(device, out, basis[:, :, :columns], x[:, :columns, :columns])
+    lead_back_hops(device, hops, x[0], (n, size[1]), shape.panel, shape)
+    return x
 
 
 def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, Any]:
@@ -239,12 +252,12 @@ def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, A
 
 
 @kernel
-def put_ones(work: kl.Array, row: kl.Scalar, column: kl.Scalar | None) -> None:
-    """Identities from a row on, and from a column on unless that is None."""
+def put_ones(work: kl.Array, row: kl.Scalar, column: kl.Scalar) -> None:
+    """Identities from a row on, and from a column on."""
     i = kl.global_id(0)
     if row + i < work.shape[1] and i < work.shape[2]:
         work[0, row + i, i] = 1
-    if column is not None and i < work.shape[1] and column + i < work.shape[2]:
+    if i < work.shape[1] and column + i < work.shape[2]:
         work[0, i, column + i] = 1
 
 

@@ -16,8 +16,10 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.base.operands import common_dtype
 from portable.linalg.factorisations.matrices import copied
 from portable.linalg.factorisations.products import multiplied
-from portable.linalg.factorisations.qr import qr
+from portable.linalg.factorisations.qr import is_tall, qr
 from portable.linalg.spectral.banded import banded_choices, eigen_by_band, svd_by_band
+from portable.linalg.spectral.one_sided import svd_of_one_side
+from portable.linalg.spectral.reduction_kernels import take_squares
 from portable.linalg.spectral.rotations import hermitian_rotated, svd_rotated
 from portable.linalg.spectral.stages import hermitian_in_stages, svd_in_stages
 from portable.namespace import device_of_arrays
@@ -25,6 +27,7 @@ from portable.tune.ways import Way, Ways
 from portable.typing import ArrayT
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64, kl.c64, kl.c128)
+_TILE: Final = (32, 8, 1)
 
 _FEW: Final = 48
 """Columns up to which rotations take less time than stages."""
@@ -39,14 +42,20 @@ Where they are alone, what is led back by narrow blocks takes longer than all of
 """
 
 _BANDED_VECTORS: Final = 3500
-_BANDED_EIGENVECTORS: Final = 6000
-"""The same with vectors, singular and of symmetric matrices."""
+"""The same with vectors."""
+
+_SEVERAL: Final = 4096
+"""Columns of all matrices from which on rotations of one side take less time than launches."""
 
 _TALL: Final = 8
 """How many times as tall as wide a matrix may be for rotations."""
 
 _LONG: Final = 2
 """How many times as long as wide a matrix has to be for its triangle to be decomposed instead."""
+
+_CLEAR: Final = 2.0**-26
+"""Of the largest, the least square of a singular value that a Gram matrix in double precision gives
+as well as single precision asks for; vectors divided by its root are orthogonal to that, too."""
 
 _AT_ONCE: Final = 1 << 28
 """Bytes of matrices that are decomposed at the same time."""
@@ -128,7 +137,8 @@ def svd(a: ArrayT, *, full_matrices: bool = False) -> SVDResult:
     reflectors, which is decomposed by divide and conquer: M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
     Appl. 16 (1995). Vectors are led back by blocks of reflectors, as products. Of matrices more
     than twice as long as wide the triangle of a QR factorisation is decomposed instead (T. Chan,
-    ACM TOMS 8 (1982)), unless full matrices are wanted.
+    ACM TOMS 8 (1982)), unless full matrices are wanted; eigenvectors of the Gram matrix in double
+    precision, where they are of single, eight times as long and well-conditioned.
 
     Examples
     --------
@@ -340,6 +350,26 @@ class Asked(NamedTuple):
         return narrow and longest > _LONG * shortest
 
     @property
+    def several(self) -> bool:
+        """Whether matrices are small, of doubles and several, with as many vectors as values.
+
+        Single ones, and work-items that are alone, would wait longer for launches. Of random
+        matrices some are too ill-conditioned for single precision.
+        """
+        values, left, right = self.results
+        narrow = int(left.shape[2]) == int(right.shape[1])
+        is_double, can = dtype(left.dtype) is kl.f64, self.device.capabilities
+        most = self.small and narrow and is_double and not can.single_work_items
+        return most and int(values.shape[0]) * int(values.shape[1]) >= _SEVERAL
+
+    @property
+    def tall(self) -> bool:
+        """Whether matrices are of single precision, and so tall that Gram matrices are little."""
+        shortest, longest = sorted(int(x) for x in self.a.shape[1:])
+        kind = dtype(self.results[1].dtype)
+        return self.long and kind is kl.f32 and is_tall((longest, shortest), kind, self.device)
+
+    @property
     def banded(self) -> bool:
         """Whether matrices are real, and large enough to go by way of a band."""
         kind, can = dtype(self.a.dtype).register, self.device.capabilities
@@ -348,8 +378,7 @@ class Asked(NamedTuple):
             return False
         if self.results[1] is None:
             return n >= _BANDED
-        many = _BANDED_VECTORS if len(self.results) == 3 else _BANDED_EIGENVECTORS
-        return n >= many and bool(banded_choices(kind, n, can))
+        return n >= _BANDED_VECTORS and bool(banded_choices(kind, n, can))
 
 
 def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
@@ -384,6 +413,36 @@ def _by_triangle(device: Device, a: Any, results: tuple[Any, ...]) -> tuple[Any,
     return flags
 
 
+def _by_gram_matrix(asked: Asked) -> Iterator[tuple[Any, ...]]:
+    """Those of matrices of single precision that are tall, or turned so, and well-conditioned.
+
+    By eigenvectors of their Gram matrices, all in double precision; nothing of others.
+    """
+    device, a, (values, left, right), _ = asked
+    wide, (count, k) = a.shape[1] < a.shape[2], (int(x) for x in values.shape)
+    rows = int(max(a.shape[1:]))
+    given = copied(device, a, device.empty((count, rows, k), kl.f64), turned=wide)
+    gram, vectors, factor = (device.empty((count, k, k), kl.f64) for _ in range(3))
+    squares = device.empty((count, k), kl.f64)
+    multiplied(device, gram, given, given, adjoint=True)
+    flags = _hermitian(device, gram, (squares, vectors), _small(count, k, k, device.capabilities))
+    shorts, longs = (left, right) if wide else (right, left)
+    take_squares[(k, k, count), _TILE](squares, vectors, values, factor, shorts, COLUMNS=wide)
+    product = device.empty((count, rows, k), kl.f64)
+    multiplied(device, product, given, factor)
+    copied(device, product, longs, turned=wide)
+    found = device.to_numpy(squares)
+    if np.all(found[:, 0] > _CLEAR * found[:, -1]):
+        yield flags
+
+
+def _by_one_side(asked: Asked) -> Iterator[tuple[Any, ...]]:
+    """Those of well-conditioned matrices; nothing of others."""
+    status = svd_of_one_side(asked.device, asked.a, *asked.results)
+    if status is not None:
+        yield (status,)
+
+
 def _hermitian(device: Device, a: Any, results: tuple[Any, ...], small: bool) -> tuple[Any, ...]:
     return EIGENVECTORS.first(Asked(device, a, results, small))
 
@@ -392,7 +451,9 @@ _STAGES: Final = "load_scaled spread collect solve_secular store_values"
 
 SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     "singular vectors",
+    Way("of one side", "orthogonal_factors", _by_one_side, lambda x: x.several),
     Way("by rotations", "svd_by_rotations", _rotated(svd_rotated), lambda x: x.small),
+    Way("of a Gram matrix", "take_squares", _by_gram_matrix, lambda x: x.tall),
     Way("of a triangle", "", lambda x: iter((_by_triangle(*x[:3]),)), lambda x: x.long),
     Way(
         "by a band",

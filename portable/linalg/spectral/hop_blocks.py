@@ -5,8 +5,8 @@ length as there are sweeps, each a row below the one before: a block ``I - V T V
 goes first, and of each its first hop; a hop may go when the next group has made the same one (A.
 Haidar, P. Luszczek, J. Dongarra, "New algorithm for computing eigenvectors of the symmetric
 eigenvalue problem", IPDPS Workshops 2014). So one launch applies all blocks of several groups: a
-workgroup takes a group and a strip of columns by ticket, the last group first, and follows the
-workgroup that has the next group in the same strip.
+workgroup takes two groups and a strip of columns by ticket, the last groups first, and follows the
+workgroup that has the next two in the same strip.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
-from portable.dtypes import dtype
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, dtype
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
@@ -29,6 +29,13 @@ from portable.linalg.spectral.reduction_kernels import reflector_triangles
 
 _TILE: Final = (32, 8, 1)
 _ITEMS: Final = 64
+_RATIO: Final = 2
+"""How many times as long as a group's sweeps are a reflector is: of a block of as many, half of V's
+elements are zeros, of a block of half as many a third."""
+
+_PAIR: Final = 2
+"""Groups that a workgroup applies to a strip, which goes through memory once for them."""
+
 _AT_ONCE: Final = 1 << 26
 """Bytes of blocks that are made at a time."""
 
@@ -69,49 +76,69 @@ def lead_back_hops(
     shape : DenseShape
         A layout for such panels.
     """
-    (n, columns), kind, can = size, dtype(x.dtype), device.capabilities
-    shape = replace(shape, panel=b, fan=2, climb=False)
-    elements = 6 * b * shape.strip + 8 * b * (b + shape.padding)
-    if 2 * elements * kind.itemsize <= max(can.local_memory, can.local_memory_opt_in):
-        shape = replace(shape, strip=2 * shape.strip)
+    (n, columns), kind = size, dtype(x.dtype)
+    shape = _layout(shape, b, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
-    last = (n - 3) // b
+    last = (n - 3) // shape.panel
+    last += (last + 1) % _PAIR  # a group more has no hops
     while last >= 0:
-        packs = _packs(last, n, b, kind.itemsize)
+        packs = _packs(last, n, (shape.panel, b), kind.itemsize)
         last, count, _ = packs
-        v, changes = _blocks(device, kept, packs, n, b)
-        sync = device.empty((1 + count * strips,), kl.i32)
+        v, changes = _blocks(device, kept, packs, n, (shape.panel, b))
+        workgroups = count // _PAIR * strips
+        sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
-        apply_hops[groups(count * strips), shape.workgroup](
-            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
+        apply_hops[groups(workgroups), shape.workgroup](
+            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b, PAIR=_PAIR
         )
         last -= count
 
 
-def _packs(last: int, n: int, b: int, itemsize: int) -> tuple[int, int, int]:
-    """The last group, how many go with it, and the hops of the first of these."""
-    count = 1
+def _layout(shape: DenseShape, b: int, kind: DType, can: Capabilities) -> DenseShape:
+    """Strips that are as wide as two workgroups find room for."""
+    shape = replace(shape, panel=b // _RATIO, fan=_RATIO + 1, climb=False)
+    rows, reflectors = _PAIR + _RATIO + 1, 4 * shape.fan * (shape.panel + shape.padding)
+    most = max(can.local_memory, can.local_memory_opt_in)
+    while 2 * shape.panel * (2 * rows * shape.strip + reflectors) * kind.itemsize <= most:
+        shape = replace(shape, strip=2 * shape.strip)
+    return shape
+
+
+def _packs(last: int, n: int, size: tuple[int, int], itemsize: int) -> tuple[int, int, int]:
+    """The last group, how many go with it, and the hops of the first of these.
+
+    Groups of so many sweeps, of which each hop goes so many rows on.
+    """
+    group, b = size
+
+    def hops(first: int) -> int:
+        return (n - 3 - first * group) // b + 1
+
+    count = _PAIR
     while count <= last:
-        hops = (n - 3 - (last - count) * b) // b + 1
-        if (count + 1) * hops * 2 * b * b * itemsize > _AT_ONCE:
+        blocks = (count + _PAIR) * hops(last - count - _PAIR + 1)
+        if blocks * (b + group) * group * itemsize > _AT_ONCE:
             break
-        count += 1
-    return last, count, (n - 3 - (last - count + 1) * b) // b + 1
+        count += _PAIR
+    return last, count, hops(last - count + 1)
 
 
 def _blocks(
-    device: Device, kept: Any, packs: tuple[int, int, int], n: int, b: int
+    device: Device, kept: Any, packs: tuple[int, int, int], n: int, size: tuple[int, int]
 ) -> tuple[Any, Any]:
     """V and -V T of the blocks of groups, so many hops of each, below each other."""
-    last, count, most = packs
-    kind, count = dtype(kept.dtype), count * most
-    v, changes = (device.empty((count, 2 * b, b), kind) for _ in range(2))
-    gram, t = device.empty((count, b, b), kind), device.empty((1, count, b, b), kind)
-    spread_hops[(b, 2 * b, count), _TILE](kept, v, last, most, n, B=b)
+    (last, count, most), (group, b) = packs, size
+    kind, count, rows = dtype(kept.dtype), count * most, b + group
+    v, changes = (device.empty((count, rows, group), kind) for _ in range(2))
+    gram, t = (
+        device.empty((count, group, group), kind),
+        device.empty((1, count, group, group), kind),
+    )
+    spread_hops[(group, rows, count), _TILE](kept, v, last, most, n, B=b)
     gemm(turned(v), v, out=gram)
-    reflector_triangles[(b, count, 1), (min(_ITEMS, b), 1, 1)](gram[None], None, t)
+    reflector_triangles[(group, count, 1), (min(_ITEMS, group), 1, 1)](gram[None], None, t)
     gemm(v, turned(t[0]), alpha=-1, out=changes)
-    return tuple(device.namespace().reshape(x, (count * 2 * b, b)) for x in (v, changes))
+    return tuple(device.namespace().reshape(x, (count * rows, group)) for x in (v, changes))
 
 
 @kernel
@@ -142,40 +169,58 @@ def apply_hops(
     *,
     SHAPE: DenseShape,
     B: int,
+    PAIR: int,
 ) -> None:
-    """Applies the blocks of groups from the last one on; a workgroup for each group and strip.
+    """Applies the blocks of groups from the last one on; a workgroup for each pair and strip.
 
     `packs` are the last group, how many, the hops that each has room for, and the strips;
-    `q.counts` tickets and the progress of workgroups. The lower half of a block's rows stays in
-    local memory for the next hop, and its reflectors come while the last one's are applied.
+    `q.counts` tickets and the progress of workgroups. Rows that a later hop changes too stay in
+    local memory, and a block's reflectors come while the last one's are applied: of each hop of
+    the later group, then of the earlier one, which begins ``B`` rows above.
     """
     last, _, most, strips = packs
+    GROUP, RATIO, RING = SHAPE.panel, SHAPE.fan - 1, PAIR + SHAPE.fan - 1
     ticket = taken_pack(q.counts)
     pack, column = ticket // strips, ticket % strips * SHAPE.strip
-    row, room = (last - pack) * B, room_of(x.dtype, SHAPE)
-    hops = (n - 3 - row) // B + 1
-    ask(room, q, pack * most, 0, SHAPE)
-    kl.copy_async(room.rows[0], rows_of(x, row, column, SHAPE))
+    lowest, room = last - (pack + 1) * PAIR + 1, room_of(x.dtype, SHAPE, RING)
+    hops, block = (n - 3 - lowest * GROUP) // B + 1, pack * PAIR * most
+    ask(room, q, block, 0, SHAPE)
+    for i in kl.static_range(PAIR):
+        fetch(x, room, ((lowest + i) * GROUP, column), i, SHAPE)
     for hop in range(hops):
         if kl.local_id(0) == 0:
             follow(q.counts, ticket + 1 - strips, hop + 1)
         kl.barrier()
-        corner, block = (row + hop * B, column), pack * most + hop
-        apply_block(x, q, (corner, block), (hop, hops), room, SHAPE)
-        kl.barrier()
+        row = lowest * GROUP + hop * B
+        for i in kl.range(PAIR, RING, unroll=1):
+            fetch(x, room, (row + i * GROUP, column), (hop * RATIO + i) % RING, SHAPE)
+        kl.copy_commit()
+        for turn in kl.range(PAIR, unroll=1):  # unrolled, it leaves no room in a cache for code
+            slot, behind = (hop * PAIR + turn) % 2, PAIR - 1 - turn
+            following = kl.where(turn + 1 < PAIR, (turn + 1) * most + hop, hop + 1)
+            if turn + 1 < PAIR or hop + 1 < hops:
+                ask(room, q, block + following, 1 - slot, SHAPE)
+            else:
+                kl.copy_commit()
+            kl.copy_wait(1)
+            kl.barrier()
+            if row + behind * GROUP <= n - 3:
+                apply_block(x, (row, column), (hop, hops), (slot, behind), room, SHAPE)
+            kl.barrier()
         if kl.local_id(0) == 0:
             publish(q.counts, ticket, kl.where(hop + 1 == hops, FINISHED, hop + 1))
 
 
 class Room(NamedTuple):
-    """What a workgroup has in local memory, of two hops in turn.
+    """What a workgroup has in local memory.
 
     Attributes
     ----------
-    rows : array, shape (2, B, strip)
-        The halves of the rows of a block.
-    v, changes : array, shape (2, 2, B, B + padding)
-    product : array, shape (B, strip)
+    rows : array, shape (ring, group, strip)
+        The rows of blocks, so many in turn.
+    v, changes : array, shape (2, fan, group, group + padding)
+        Of two blocks in turn.
+    product : array, shape (group, strip)
     """
 
     rows: Any
@@ -185,11 +230,11 @@ class Room(NamedTuple):
 
 
 @function
-def room_of(kind: Any, SHAPE: DenseShape) -> Any:
+def room_of(kind: Any, SHAPE: DenseShape, RING: int) -> Any:
     """The room, with nothing in it."""
-    B = SHAPE.panel
-    v, changes = (kl.local((2, 2, B, B + SHAPE.padding), kind) for _ in range(2))
-    return Room(kl.local((2, B, SHAPE.strip), kind), v, changes, kl.local((B, SHAPE.strip), kind))
+    GROUP, STRIP = SHAPE.panel, SHAPE.strip
+    v, changes = (kl.local((2, SHAPE.fan, GROUP, GROUP + SHAPE.padding), kind) for _ in range(2))
+    return Room(kl.local((RING, GROUP, STRIP), kind), v, changes, kl.local((GROUP, STRIP), kind))
 
 
 @function
@@ -199,52 +244,61 @@ def rows_of(x: kl.Array, row: kl.Scalar, column: kl.Scalar, SHAPE: DenseShape) -
 
 
 @function
+def fetch(
+    x: kl.Array, room: Any, corner: tuple[kl.Scalar, ...], slot: kl.Scalar, SHAPE: DenseShape
+) -> None:
+    """Starts to copy rows of a strip, if there are any."""
+    if corner[0] < x.shape[0]:
+        kl.copy_async(room.rows[slot], rows_of(x, *corner, SHAPE))
+
+
+@function
 def ask(room: Any, q: Blocks, block: kl.Scalar, slot: kl.Scalar, SHAPE: DenseShape) -> None:
     """Starts to copy a block's V and -V T."""
-    B = SHAPE.panel
-    for half in kl.static_range(2):
-        first = (2 * block + half) * B
-        kl.copy_async(room.v[slot, half, 0:B, 0:B], q.v[first : first + B, 0:B])
-        kl.copy_async(room.changes[slot, half, 0:B, 0:B], q.changes[first : first + B, 0:B])
+    GROUP, FAN = SHAPE.panel, SHAPE.fan
+    for part in kl.static_range(FAN):
+        first = (FAN * block + part) * GROUP
+        kl.copy_async(room.v[slot, part, 0:GROUP, 0:GROUP], q.v[first : first + GROUP, 0:GROUP])
+        kl.copy_async(
+            room.changes[slot, part, 0:GROUP, 0:GROUP], q.changes[first : first + GROUP, 0:GROUP]
+        )
     kl.copy_commit()
 
 
 @function
 def apply_block(
     x: kl.Array,
-    q: Blocks,
-    place: tuple[Any, ...],
-    hop: tuple[kl.Scalar, ...],
+    corner: tuple[kl.Scalar, ...],
+    progress: tuple[kl.Scalar, ...],
+    which: tuple[Any, ...],
     room: Any,
     SHAPE: DenseShape,
 ) -> None:
-    """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip."""
-    B, kind, ((row, column), block), (number, hops) = SHAPE.panel, x.dtype, place, hop
-    slot, further = number % 2, row + B < x.shape[0]
-    if further:
-        kl.copy_async(room.rows[1 - slot], rows_of(x, row + B, column, SHAPE))
-    kl.copy_commit()
-    if number + 1 < hops:
-        ask(room, q, block + 1, 1 - slot, SHAPE)
-    else:
-        kl.copy_commit()
-    kl.copy_wait(1)
-    kl.barrier()
-    total = kl.matrix((B, SHAPE.strip), kind)
+    """``A += (-V T) (V^T A)`` for the rows of a hop's block in a strip.
+
+    `corner` is where the first group's block begins, `progress` the hop and how many there are;
+    `which` is the place of the block's reflectors, and how many groups come after this one. A part
+    of the rows is stored by who changes it last.
+    """
+    GROUP, FAN, RING, kind = SHAPE.panel, SHAPE.fan, room.rows.shape[0], x.dtype
+    (row, column), (hop, hops), (slot, behind) = corner, progress, which
+    total = kl.matrix((GROUP, SHAPE.strip), kind)
     total.fill(0)
-    kl.mma(total, room.v[slot, 0, 0:B, 0:B].T, room.rows[slot])
-    if further:
-        kl.mma(total, room.v[slot, 1, 0:B, 0:B].T, room.rows[1 - slot])
+    for part in kl.range(FAN, unroll=1):
+        if row + (behind + part) * GROUP < x.shape[0]:
+            rows = room.rows[(hop * (FAN - 1) + behind + part) % RING]
+            kl.mma(total, room.v[slot, part, 0:GROUP, 0:GROUP].T, rows)
     for i, j, value in kl.elements(total):
         room.product[i, j] = value
     kl.barrier()
-    total.load(room.rows[slot])
-    kl.mma(total, room.changes[slot, 0, 0:B, 0:B], room.product)
-    total.store(rows_of(x, row, column, SHAPE))
-    if further:
-        total.load(room.rows[1 - slot])
-        kl.mma(total, room.changes[slot, 1, 0:B, 0:B], room.product)
-        if number + 1 < hops:
-            total.store(room.rows[1 - slot])
-        else:
-            total.store(rows_of(x, row + B, column, SHAPE))
+    for part in kl.range(FAN, unroll=1):
+        number = behind + part
+        line, place = row + number * GROUP, (hop * (FAN - 1) + number) % RING
+        if line < x.shape[0]:
+            total.load(room.rows[place])
+            kl.mma(total, room.changes[slot, part, 0:GROUP, 0:GROUP], room.product)
+            is_last = behind == kl.maximum(number - FAN + 1, 0)
+            if is_last and (number < FAN - 1 or hop + 1 == hops):
+                total.store(rows_of(x, line, column, SHAPE))
+            else:
+                total.store(room.rows[place])

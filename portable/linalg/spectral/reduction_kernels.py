@@ -264,3 +264,31 @@ def collect(x: kl.Array, out: kl.Array, *, TRANSPOSED: bool) -> None:
             out[matrix, column, row] = conjugate(value)
         else:
             out[matrix, row, column] = value
+
+
+@kernel
+def take_squares(
+    squares: kl.Array,
+    vectors: kl.Array,
+    values: kl.Array,
+    factor: kl.Array,
+    other: kl.Array,
+    *,
+    COLUMNS: bool,
+) -> None:
+    """Singular values and one side's vectors of what decomposes Gram matrices; 2 is the matrices.
+
+    `factor` becomes what matrices are multiplied with to give the other side's vectors. `other` has
+    this side's as `COLUMNS`, or as rows.
+    """
+    column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    n = squares.shape[1]
+    if matrix < squares.shape[0] and row < n and column < n:
+        x, value = vectors[matrix, row, n - 1 - column], kl.sqrt(squares[matrix, n - 1 - column])
+        factor[matrix, row, column] = x / value
+        if COLUMNS:
+            other[matrix, row, column] = x
+        else:
+            other[matrix, column, row] = x
+        if row == 0:
+            values[matrix, column] = value

@@ -386,7 +386,9 @@ def rotate(
 _UNUSED: Final = (1, 1, 1)
 
 
-def svd_rotated(device: Device, a: Any, values: Any, left: Any, right: Any) -> Any:
+def svd_rotated(
+    device: Device, a: Any, values: Any, left: Any, right: Any, *, both: bool = True
+) -> Any:
     """Singular values and vectors of matrices.
 
     Parameters
@@ -401,6 +403,8 @@ def svd_rotated(device: Device, a: Any, values: Any, left: Any, right: Any) -> A
         Where left vectors go, as columns; k is m or ``min(m, n)``.
     right : array, shape (count, k, n)
         Where right vectors go, conjugated, as rows; k is n or ``min(m, n)``.
+    both : bool
+        Whether all are wanted, or those alone that are as long as the matrices.
 
     Returns
     -------
@@ -409,7 +413,7 @@ def svd_rotated(device: Device, a: Any, values: Any, left: Any, right: Any) -> A
     """
     _, m, n = (int(x) for x in a.shape)
     longs = int(left.shape[2] if m >= n else right.shape[1])
-    wanted = RotationShape(max(m, n), min(m, n), longs, squares=True, turned=m < n)
+    wanted = RotationShape(max(m, n), min(m, n), longs, squares=both, turned=m < n)
     return _launched(device, svd_by_rotations, a, (values, left, right), wanted)
 
 

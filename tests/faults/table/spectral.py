@@ -14,6 +14,7 @@ STEPS: Final = SPECTRAL_ROOM + "step_kernels:"
 SECULAR: Final = SPECTRAL_ROOM + "secular_kernels:"
 MERGES: Final = SPECTRAL_ROOM + "merge_kernels:"
 HOPS: Final = SPECTRAL_ROOM + "hop_blocks:"
+PANELS: Final = SPECTRAL_ROOM + "symmetric_panels:"
 REFLECTIONS: Final = SPECTRAL_ROOM + "reflections:"
 REDUCTIONS: Final = SPECTRAL_ROOM + "reduction_kernels:"
 
@@ -237,10 +238,20 @@ SPECTRAL: Final = (
     *(
         without_barrier(HOPS + where, i, of, what, "hops_led_back")
         for where, i, of, what in (
-            ("apply_hops", 0, 2, "rows are asked for before the next group has left them"),
-            ("apply_hops", 1, 2, "a hop is published before all rows are stored"),
-            ("apply_block", 0, 2, "rows are multiplied before they came"),
-            ("apply_block", 1, 2, "products are read before they are there"),
+            ("apply_hops", 0, 3, "rows are asked for before the next group has left them"),
+            ("apply_hops", 1, 3, "rows are multiplied before they came"),
+            ("apply_hops", 2, 3, "a hop is published before all rows are stored"),
+            ("apply_block", 0, 1, "products are read before they are there"),
+        )
+    ),
+    *(
+        without_barrier(PANELS + "make_lines", i, 3, what, "values_by_a_band")
+        for i, what in enumerate(
+            (
+                "factors of a panel's lines are multiplied before they came",
+                "half a product of a panel's lines is multiplied",
+                "a panel's lines are made of what is not there",
+            )
         )
     ),
     fault(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import numpy as np
 
@@ -312,19 +312,3 @@ def _value_of(parameter: Array | e.Variable, number: int) -> Argument:
     kind = parameter.type
     assert isinstance(kind, DType)
     return Argument("scalar", number, 0, kind)
-
-
-class Printer(Protocol):
-    """Prints expressions of one kernel."""
-
-    context: Context
-    builder: Builder
-
-    def value(self, x: e.Expression) -> str:
-        """The value of an expression: a name or a literal."""
-
-    def gathered(self, lanes: list[str], kind: Vector) -> str:
-        """A vector of scalars."""
-
-    def shuffle(self, typed: str, values: list[str], places: list[int]) -> str:
-        """Lanes of one vector or two, by their numbers."""

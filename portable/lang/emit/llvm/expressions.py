@@ -1,34 +1,122 @@
-"""Prints value trees, masks and conversions; functions are the business of `functions`."""
+"""Prints value trees, masks, conversions and functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.avx512 import has_compress
-from portable.lang.emit.llvm import functions
 from portable.lang.emit.llvm.builder import (
     Builder,
     Context,
     Held,
-    Printer,
     literal,
     of_lanes,
     splat,
     suffix,
     value_type,
 )
-from portable.lang.emit.llvm.builder import value_type as named
 from portable.lang.emit.llvm.places import Places
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
+# Prints element-wise functions: those that processors have as instructions, or nearly so.
+#
+# The others are made of these before, by `portable.lang.passes.operators`.
+
+_INTRINSICS: Final = {
+    "abs": "fabs",
+    "ceil": "ceil",
+    "copysign": "copysign",
+    "floor": "floor",
+    "fma": "fma",
+    "rint": "rint",
+    "sqrt": "sqrt",
+    "trunc": "trunc",
+    "popcount": "ctpop",
+}
+
+_Printed = Callable[["Expressions", ValueType, list[str]], str]
+
+
+def call(printer: Expressions, x: e.Call) -> str:
+    """The value of a call."""
+    kind = x.arguments[0].type
+    values = [printer.value(argument) for argument in x.arguments]
+    if x.function in _INTRINSICS:
+        typed = value_type(kind)
+        name = f"{_INTRINSICS[x.function]}.{suffix(typed)}"
+        return printer.builder.intrinsic(name, typed, *(f"{typed} {value}" for value in values))
+    if x.function in _WORKED_OUT:
+        return _WORKED_OUT[x.function](printer, kind, values)
+    raise UnsupportedError(f"{x.function} of {kind} has no spelling in LLVM's text")
+
+
+def _clz(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    typed = value_type(kind)
+    name = f"ctlz.{suffix(typed)}"
+    return printer.builder.intrinsic(name, typed, f"{typed} {values[0]}", "i1 false")
+
+
+def _mulhi(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    builder, scalar, lanes = printer.builder, scalar_of(kind), lanes_of(kind)
+    typed, wide = value_type(kind), of_lanes(f"i{2 * scalar.bits}", lanes)
+    extend = "sext" if scalar.kind == "i" else "zext"
+    a, b = (builder.op(f"{extend} {typed} {value} to {wide}") for value in values)
+    product = builder.op(f"mul {wide} {a}, {b}")
+    by = str(scalar.bits)
+    by = by if lanes == 1 else f"splat (i{2 * scalar.bits} {by})"
+    return builder.op(f"trunc {wide} {builder.op(f'lshr {wide} {product}, {by}')} to {typed}")
+
+
+def _isnan(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    return printer.builder.op(f"fcmp uno {value_type(kind)} {values[0]}, zeroinitializer")
+
+
+def _beside_infinity(test: str) -> _Printed:
+    def printed(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+        typed = value_type(kind)
+        size = printer.builder.intrinsic(f"fabs.{suffix(typed)}", typed, f"{typed} {values[0]}")
+        infinity = splat(literal(float("inf"), scalar_of(kind)), kind)
+        return printer.builder.op(f"fcmp {test} {typed} {size}, {infinity}")
+
+    return printed
+
+
+def _signbit(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    bits = of_lanes(f"i{scalar_of(kind).bits}", lanes_of(kind))
+    bits_of = printer.builder.op(f"bitcast {value_type(kind)} {values[0]} to {bits}")
+    return printer.builder.op(f"icmp slt {bits} {bits_of}, zeroinitializer")
+
+
+def _rsqrt(printer: Expressions, kind: ValueType, values: list[str]) -> str:
+    builder, typed = printer.builder, value_type(kind)
+    root = builder.intrinsic(f"sqrt.{suffix(typed)}", typed, f"{typed} {values[0]}")
+    one = splat(literal(1.0, scalar_of(kind)), kind)
+    return builder.op(f"fdiv {typed} {one}, {root}")
+
+
+_WORKED_OUT: Final[dict[str, _Printed]] = {
+    "clz": _clz,
+    "isfinite": _beside_infinity("olt"),
+    "isinf": _beside_infinity("oeq"),
+    "isnan": _isnan,
+    "mulhi": _mulhi,
+    "rsqrt": _rsqrt,
+    "signbit": _signbit,
+}
+
+NATIVE: Final = frozenset(_INTRINSICS) | frozenset(_WORKED_OUT)
+"""The functions that it prints."""
+
+
 # Prints conversions between types of values and of memory.
 
 
-def cast(printer: Printer, x: e.Cast) -> str:
+def cast(printer: Expressions, x: e.Cast) -> str:
     """The value of a conversion, narrowed as by memory where that is asked for."""
     source, target, lanes = scalar_of(x.x.type), scalar_of(x.type), lanes_of(x.type)
     builder = printer.builder
@@ -54,7 +142,7 @@ def converted(builder: Builder, value: str, source: DType, target: DType, lanes:
         Of registers or of memory; not complex.
     lanes : int
     """
-    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    old, new = of_lanes(value_type(source), lanes), of_lanes(value_type(target), lanes)
     if old == new:
         return value
     if target.kind == "b":
@@ -95,7 +183,7 @@ def _number(value: int, source: DType, target: DType) -> str:
 
 def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes: int) -> str:
     """Truncated where the integer has it; elsewhere any number, but always the same one."""
-    old, new = of_lanes(named(source), lanes), of_lanes(named(target), lanes)
+    old, new = of_lanes(value_type(source), lanes), of_lanes(value_type(target), lanes)
     word = "fptosi" if target.kind == "i" else "fptoui"
     result = builder.op(f"{word} {old} {value} to {new}")
     return builder.op(f"freeze {new} {result}")
@@ -155,7 +243,7 @@ class _Chosen:
         return of_lanes("i1", self.kind.lanes)
 
 
-def compressed(printer: Printer, x: e.Compress) -> str:
+def compressed(printer: Expressions, x: e.Compress) -> str:
     """The chosen lanes in front, as integers of their width."""
     kind = x.type
     assert isinstance(kind, Vector)
@@ -176,7 +264,7 @@ def compressed(printer: Printer, x: e.Compress) -> str:
     return builder.op(f"bitcast {value_type(bits)} {packed} to {typed}")
 
 
-def _front(printer: Printer, x: _Chosen) -> str:
+def _front(printer: Expressions, x: _Chosen) -> str:
     """By an instruction, or lane by lane."""
     most = printer.context.capabilities.compressed_bytes
     if has_compress(x.kind, most):
@@ -186,7 +274,7 @@ def _front(printer: Printer, x: _Chosen) -> str:
     return _in_turn(printer, x)
 
 
-def _in_turn(printer: Printer, x: _Chosen) -> str:
+def _in_turn(printer: Expressions, x: _Chosen) -> str:
     """Each lane is stored behind the chosen ones before it; one that is not chosen, as a zero."""
     builder, slot, count = printer.builder, _slot(printer, x), "0"
     builder.do(f"store {x.typed} zeroinitializer, ptr {slot}, align 64")
@@ -202,17 +290,17 @@ def _in_turn(printer: Printer, x: _Chosen) -> str:
     return builder.op(f"load {x.typed}, ptr {slot}, align 64")
 
 
-def _slot(printer: Printer, x: _Chosen) -> str:
+def _slot(printer: Expressions, x: _Chosen) -> str:
     text = f"alloca {x.typed}, align 64"
     return printer.builder.argument(f"compressed {x.typed}", text)
 
 
-def counted(printer: Printer, x: e.Count) -> str:
+def counted(printer: Expressions, x: e.Count) -> str:
     """For how many lanes a mask holds."""
     return _count(printer, printer.value(x.mask), lanes_of(x.mask.type))
 
 
-def _count(printer: Printer, mask: str, lanes: int) -> str:
+def _count(printer: Expressions, mask: str, lanes: int) -> str:
     count = printer.builder.op(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
     if lanes < 32:
         count = printer.builder.op(f"zext i{lanes} {count} to i32")
@@ -322,7 +410,7 @@ class Expressions:
             case e.Bitcast():
                 return self._bitcast(x)
             case e.Call():
-                return functions.call(self, x)
+                return call(self, x)
             case e.AssumeUniform():
                 return self.value(x.x)
             case _:

@@ -1,4 +1,4 @@
-"""Prints effects and control flow."""
+"""Prints effects, atomics and control flow."""
 
 from __future__ import annotations
 

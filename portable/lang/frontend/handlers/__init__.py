@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
     collectives,
-    compile_time,
     matrices,
     memory,
     numbers,

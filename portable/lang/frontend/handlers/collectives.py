@@ -1,4 +1,4 @@
-"""Collectives: which helper of `portable.lang.library.collectives` each word inlines."""
+"""Places, barriers, and the helper in `portable.lang.library` that each collective inlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local and private arrays, vectors and their loads and stores."""
+"""Local and private arrays, vectors, their loads and stores, and copies of tiles."""
 
 from __future__ import annotations
 
@@ -469,7 +469,7 @@ def _steps(
 def _copy(builder: Builder, word: str, target: Any, source: Any) -> None:
     matrix = isinstance(target, View) and target.ndim == 2
     to = memory.region(builder, target, what=f"kl.{word}")
-    start = memory.region(builder, source, what=f"kl.{word}", joins=matrix)
+    start = memory.region(builder, source, what=f"kl.{word}", joins=matrix, spread=True)
     _check_spaces(builder, word, to.array, start.array)
     if to.shape != start.shape:
         builder.fail(f"kl.{word} of a part of shape {start.shape} to one of shape {to.shape}")

@@ -1,21 +1,27 @@
-"""Element-wise functions, conversions and compile-time arithmetic."""
+"""Element-wise functions, conversions, kinds of loops and compile-time arithmetic."""
 
 from __future__ import annotations
 
 from functools import reduce
+from math import prod
 from typing import Any
 
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.lang.frontend import arithmetic, complexes
+from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, cast, unify
-from portable.lang.frontend.handlers.memory import as_dtype
+from portable.lang.frontend.handlers.collectives import linear_id
+from portable.lang.frontend.handlers.memory import as_dtype, fragment_of
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import operator_of
 from portable.lang.frontend.values import (
     Complex,
+    Elements,
+    Range,
     Struct,
     Value,
+    VectorRange,
     at_run_time,
     describe,
     items_in,
@@ -27,33 +33,78 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import Vector
 
-_BINARY: dict[str, e.BinaryOp] = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "bitwise_left_shift": "shl",
-    "bitwise_right_shift": "shr",
-    "minimum": "min",
-    "maximum": "max",
-}
-_METHODS = {"div": "truediv", "shl": "lshift", "shr": "rshift"}
-"""Python's names of the methods for operators where they differ from the IR's."""
+# Words that steer the compiler: kinds of loops, and assumptions that it need not prove.
 
+
+# What loops run over.
+
+
+@handles("static_range")
+def _static_range(builder: Builder, start: Any, stop: Any, step: Any) -> Range:
+    return _range(builder, start, stop, step, static=True)
+
+
+@handles("range")
+def _dynamic_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+    return _range(builder, start, stop, step, unroll)
+
+
+@handles("workgroup_range")
+def _workgroup_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+    whole = _range(builder, start, stop, step, unroll)
+    size = prod(builder.workgroup)
+    if size == 1:
+        return whole
+    ahead = binary(builder, "mul", linear_id(builder), whole.step)
+    first = binary(builder, "add", whole.start, ahead)
+    return Range(first, whole.stop, binary(builder, "mul", whole.step, size), unroll)
+
+
+def _range(
+    builder: Builder, start: Any, stop: Any, step: Any, unroll: int = 0, *, static: bool = False
+) -> Range:
+    if stop is None:
+        start, stop = 0, start
+    for x in (start, stop, step):
+        integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
+        if not integer and (not isinstance(x, int) or isinstance(x, bool)):
+            builder.fail(f"range takes integers, not {describe(x)}")
+    if isinstance(step, int) and step == 0:
+        builder.fail("the step of a range cannot be zero")
+    return Range(start, stop, step, unroll, static)
+
+
+@handles("vector_range")
+def _vector_range(builder: Builder, start: Any, stop: Any, lanes: Any, unroll: Any) -> VectorRange:
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1:
+        builder.fail(f"kl.vector_range takes a positive constant as lanes, not {describe(lanes)}")
+    return VectorRange(_range(builder, start, stop, 1, unroll), lanes)
+
+
+@handles("elements")
+def _elements(builder: Builder, fragment: Any) -> Elements:
+    return Elements(fragment_of(builder, fragment, "kl.elements"))
+
+
+# Conditions that authors hold for certain.
+
+
+@handles("check")
+def _check(builder: Builder, condition: Any, message: Any) -> None:
+    value = as_value(builder, condition)
+    if value.type is not bool_:
+        builder.fail(
+            f"kl.check takes a bool, not {describe(condition)}", "compare it: write x != 0"
+        )
+    if not isinstance(message, str):
+        builder.fail(f"the message of kl.check is a string, not {describe(message)}")
+    if condition is not True:
+        builder.emit(s.Check(value.expr, message, builder.location))
+
+
+_OPERATORS = {x.word: x for x in arithmetic.OPERATORS if x.op not in ("pow", "matmul")}
+_COMPARISONS = {x.word: x for x in arithmetic.COMPARISONS}
 _LOGICAL: dict[str, e.BinaryOp] = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
-_COMPARE: dict[str, e.CompareOp] = {
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-}
 
 
 @handles(*FUNCTIONS)
@@ -61,13 +112,18 @@ def _function(builder: Builder, word: str, **numbers: Any) -> Any:
     return arithmetic.call(builder, word, *numbers.values())
 
 
-@handles(*_BINARY)
+@handles("minimum", "maximum")
+def _extreme(builder: Builder, word: str, x: Any, y: Any) -> Any:
+    return arithmetic.binary(builder, "min" if word == "minimum" else "max", x, y)
+
+
+@handles(*_OPERATORS)
 def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
-    op = _BINARY[word]
-    method = operator_of(_METHODS.get(op, op), x, y)
+    known = _OPERATORS[word]
+    method = operator_of(known.method, x, y)
     if method is not None:
         return builder.call(method[0], [method[1]])
-    return arithmetic.binary(builder, op, x, y)
+    return arithmetic.binary(builder, known.op, x, y)
 
 
 @handles(*_LOGICAL)
@@ -82,9 +138,9 @@ def _is_bool(x: Any) -> bool:
     return isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_)
 
 
-@handles(*_COMPARE)
+@handles(*_COMPARISONS)
 def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
-    return arithmetic.compare(builder, _COMPARE[word], x, y)
+    return arithmetic.compare(builder, _COMPARISONS[word].op, x, y)
 
 
 @handles("bitwise_invert", "logical_not")

@@ -22,8 +22,7 @@ from math import prod
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, map_block
-from portable.lang.passes.work_items.guards import without_guards
-from portable.lang.passes.work_items.interchange import interchanged
+from portable.lang.passes.work_items.interchange import interchanged, without_guards
 from portable.lang.passes.work_items.loops import looped
 from portable.lang.passes.work_items.uniform import (
     own_names,

@@ -1,0 +1,250 @@
+"""Symmetric matrices reduced to bands by panels of reflectors, and vectors led back from there.
+
+A panel has as many columns as the band will have below its diagonal. Its reflectors ``Q = I - V T
+V^T`` change what is left of the matrix from both sides, by one product with it and one change of
+twice the panel's rank (C. Bischof, B. Lang, X. Sun, "A framework for symmetric band reduction", ACM
+TOMS 26 (2000)):
+
+    Q^T A Q = A - Z V^T - V Z^T,  Z = P T - V T^T (V^T P) T / 2,  P = A V
+
+The next panel's columns are changed first, so that it is factored beside the others' change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.lang.kernel import kernel
+from portable.lang.launch.geometry import groups
+from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
+from portable.linalg.factorisations.reflectors import Triangularisation
+from portable.linalg.products.gemm import gemm
+from portable.linalg.products.repeats import cached_plan, is_kept, repeated
+
+_ROWS: Final = 64
+_ITEMS: Final = 256
+_EACH: Final = 8
+"""Rows of a workgroup that makes Z, its work-items, and columns of Z that each makes of a row."""
+
+
+@dataclass(frozen=True)
+class SymmetricPanels:
+    """A symmetric matrix on its way to a band, and the reflectors that lead there.
+
+    Attributes
+    ----------
+    device : Device
+        Where.
+    whole : array, shape (1, n, n)
+        The matrix, then its lower band; n is a multiple of the band's width, and twice that at
+        least.
+    triangle : Triangularisation
+        Of the matrix without its first rows, which makes the reflectors.
+    width : int
+        Columns of a panel, and of the band below the diagonal.
+    wanted : bool
+        Whether vectors are to be led back.
+    lines : four arrays
+        P transposed, ``V^T P``, ``[Z V]`` and ``[V Z]`` transposed.
+    """
+
+    device: Device
+    whole: Any
+    triangle: Triangularisation
+    width: int
+    wanted: bool
+    lines: tuple[Any, Any, Any, Any]
+
+    @staticmethod
+    def of(device: Device, n: int, width: int, kind: DType, wanted: bool) -> SymmetricPanels:
+        """Room for matrices of an order."""
+        whole, rows = turned(workspace(device, 1, n, n, kind)), n - width
+        triangle = Triangularisation.of(
+            device, (1, rows, n), kind, work=whole[:, width:], widest=width
+        )
+        extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
+        lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
+        return SymmetricPanels(device, whole, triangle, width, wanted, lines)
+
+    def run(self) -> None:
+        """Reduces the matrix."""
+        triangle, width, n = self.triangle, self.width, int(self.whole.shape[1])
+        triangle.begin()
+        triangle.reflect(0, width)
+        for first in range(0, n - width, width):
+            stop, following = first + width, first + 2 * width
+            self.device.at_once(partial(self._multiply, first), partial(self._factor, first))
+            self._make_lines(first)
+            self._change(first, (stop, following))
+            if following < n:
+                self.device.at_once(
+                    partial(triangle.reflect, stop, following),
+                    partial(self._change, first, (following, n)),
+                )
+        if self.wanted:
+            for first in range(0, n - width, triangle.reflectors.wide):
+                triangle.reflectors.join(first, min(first + triangle.reflectors.wide, n - width))
+
+    def _vectors(self, first: int) -> Any:
+        """V of a panel."""
+        return self.triangle.reflectors.v[0, first:, first : first + self.width]
+
+    def _multiply(self, first: int) -> None:
+        """``P = A V``; of the matrix rows are read, which are its columns."""
+        rest = self.triangle.work[0, first:, first + self.width :]
+        rest = turned(rest) if is_transposed(rest) else rest
+        gemm(turned(self._vectors(first)), rest, out=self.lines[0][:, : int(rest.shape[0])])
+
+    def _factor(self, first: int) -> None:
+        """T of a panel, and of all panels of a block."""
+        stop, wide = first + self.width, self.triangle.reflectors.wide
+        self.triangle.factor(first, stop)
+        if self.wanted and first % wide:
+            self.triangle.join(first // wide * wide, first, stop)
+
+    def _make_lines(self, first: int) -> None:
+        """Z of a panel, from both sides of which the matrix is changed."""
+        v, width = self._vectors(first), self.width
+        rows, corner = int(v.shape[0]), first % self.triangle.reflectors.wide
+        products, middle, left, right = self.lines
+        gemm(turned(v), turned(products[:, :rows]), out=middle)
+        t = self.triangle.reflectors.t[0, first : first + width, corner : corner + width]
+        can = self.device.capabilities
+        items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
+        make_lines[groups(-(-rows // _ROWS)), items](
+            v, products, t, middle, left, right, WIDTH=width, EACH=min(_EACH, width)
+        )
+
+    def _change(self, first: int, columns: tuple[int, int]) -> None:
+        """Takes ``Z V^T + V Z^T`` off some columns of what is left."""
+        begin, end = columns
+        c, (_, _, left, right) = self.triangle.work[0, first:, begin:end], self.lines
+        begin, end, rows = begin - first - self.width, end - first - self.width, int(c.shape[0])
+        if is_transposed(c):
+            c, (begin, end), below = turned(c), (0, rows), slice(begin, end)
+        else:
+            below = slice(0, rows)
+        gemm(left[below], right[:, begin:end], alpha=-1, beta=1, c=c, out=c)
+
+    def lead_back(self, x: Any, out: Any) -> None:
+        """Multiplies vectors with all reflectors.
+
+        Parameters
+        ----------
+        x : array, shape (1, n or more, columns)
+            The vectors as columns, zeros where the matrix has none.
+        out : array, shape (1, n or fewer, columns)
+            Where they go.
+        """
+        n, (rows, columns) = int(self.whole.shape[1]), (int(size) for size in out.shape[1:])
+        c = turned(workspace(self.device, 1, columns, n, self.triangle.reflectors.kind))
+        moved(self.device, x[:, :n, :columns], c)
+        self.triangle.reflectors.apply(c[:, self.width :], adjoint=False)
+        moved(self.device, c[:, :rows], out)
+
+
+class _Plan(NamedTuple):
+    """What reduces matrices of an order, and enqueues that."""
+
+    panels: SymmetricPanels
+    run: Callable[[], object]
+
+
+def symmetric_panels(device: Device, n: int, width: int, kind: DType, wanted: bool) -> _Plan:
+    """What reduces symmetric matrices to bands, and its arrays, which a later call overwrites.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    n : int
+        The order.
+    width : int
+        Columns of the bands below the diagonal, a power of two.
+    kind : DType
+        Of the elements.
+    wanted : bool
+        Whether vectors are to be led back.
+    """
+    rows = max(-(-n // width), 2) * width
+    size = 3 * rows * rows * kind.itemsize
+
+    def made() -> _Plan:
+        panels = SymmetricPanels.of(device, rows, width, kind, wanted)
+        run = repeated(device, panels.run) if is_kept(device, size) else panels.run
+        return _Plan(panels, run)
+
+    return cached_plan(device, ("symmetric panels", rows, width, kind, wanted), made, size)
+
+
+@kernel
+def make_lines(
+    v: kl.Array,
+    products: kl.Array,
+    t: kl.Array,
+    middle: kl.Array,
+    left: kl.Array,
+    right: kl.Array,
+    *,
+    WIDTH: int,
+    EACH: int,
+) -> None:
+    """``Z = P T - V T^T (V^T P) T / 2`` beside V; a workgroup has some rows of them.
+
+    Parameters
+    ----------
+    v : array, shape (rows, WIDTH)
+        V.
+    products : array, shape (WIDTH, rows or more)
+        P transposed.
+    t, middle : array, shape (WIDTH, WIDTH)
+        T, and ``V^T P``.
+    left : array, shape (rows, 2 WIDTH)
+        Becomes ``[Z V]``.
+    right : array, shape (2 WIDTH, rows)
+        Becomes ``[V Z]`` transposed.
+    WIDTH, EACH : int
+        Columns of a panel, and of Z of a row that a work-item makes.
+    """
+    kind, zero = v.dtype, kl.cast(0, v.dtype)
+    factor, square, half = [kl.local((WIDTH, WIDTH), kind) for _ in range(3)]
+    for entry in kl.workgroup_range(WIDTH * WIDTH):
+        i, j = entry // WIDTH, entry % WIDTH
+        factor[i, j] = kl.where(i <= j, t[i, j], zero)
+        square[i, j] = middle[i, j]
+    kl.barrier()
+    for entry in kl.workgroup_range(WIDTH * WIDTH):
+        i, j = entry // WIDTH, entry % WIDTH
+        total = zero
+        for k in kl.range(WIDTH, unroll=4):
+            total = total + square[i, k] * factor[k, j]
+        half[i, j] = total
+    kl.barrier()
+    for entry in kl.workgroup_range(WIDTH * WIDTH):
+        i, j = entry // WIDTH, entry % WIDTH
+        total = zero
+        for k in kl.range(WIDTH, unroll=4):
+            total = total + factor[k, i] * half[k, j]
+        square[i, j] = total * -0.5
+    kl.barrier()
+    for entry in kl.workgroup_range(_ROWS * (WIDTH // EACH)):
+        row, column = kl.group_id(0) * _ROWS + entry % _ROWS, entry // _ROWS * EACH
+        if row < v.shape[0]:
+            sums = kl.private(EACH, kind, fill=0)
+            for k in kl.range(WIDTH, unroll=4):
+                product, vector = products[k, row], v[row, k]
+                for j in kl.static_range(EACH):
+                    share = product * factor[k, column + j] + vector * square[k, column + j]
+                    sums[j] = sums[j] + share
+            for j in kl.static_range(EACH):
+                vector = v[row, column + j]
+                left[row, column + j] = sums[j]
+                left[row, WIDTH + column + j] = vector
+                right[column + j, row] = vector
+                right[WIDTH + column + j, row] = sums[j]

@@ -1,0 +1,31 @@
+"""Symmetric matrices reduced to bands by panels, and led back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import portable
+from portable import lang as kl
+from portable.linalg.factorisations.matrices import copied, turned
+from portable.linalg.spectral.symmetric_panels import symmetric_panels
+from portable.sim import checks
+from tests.linalg.spectral_matrices import hermitian, random
+
+
+@pytest.mark.parametrize(("n", "width", "resident"), [(5, 8, 4), (27, 8, 4), (48, 16, 5)])
+def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int) -> None:
+    """Of five workgroups at a time each has slices of a panel, which wait for each other."""
+    a, device = hermitian(random((n, n), "float32")), portable.device("simulator:h200")
+    with portable.use(device.name), checks(resident=resident, seed=0, schedule="held"):
+        panels, reduce = symmetric_panels(device, n, width, kl.f32, wanted=True)
+        rows = int(panels.whole.shape[1])
+        copied(device, np.pad(a, (0, rows - n))[None], turned(panels.whole))
+        reduce()
+        basis = np.empty((1, n, n), np.float32)
+        panels.lead_back(np.eye(rows, dtype=np.float32)[None], basis)
+    lower = np.tril(panels.whole[0]) - np.tril(panels.whole[0], -width - 1)
+    band = (lower + np.tril(lower, -1).T)[:n, :n].astype(np.float64)
+    q, eps = basis[0].astype(np.float64), np.finfo(np.float32).eps
+    assert np.linalg.norm(q.T @ q - np.eye(n), 2) <= 30 * eps
+    assert np.linalg.norm(q @ band @ q.T - a, 2) <= 30 * eps * np.linalg.norm(a, 2)
