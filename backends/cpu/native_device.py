@@ -39,16 +39,23 @@ from portable.errors import (
     InterruptedLaunchError,
     LaunchError,
     OutOfMemoryError,
-    ShapeError,
 )
 from portable.profiling import timeline
 from portable.system import cache
+from portable_backends.common.addresses import (
+    DATA,
+    WORD_BYTES,
+    WORDS,
+    HostArray,
+    address_of,
+    refuse_unaligned,
+)
 from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
 from portable_backends.cpu import processor
 from portable_backends.cpu.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu.native_pool import SYSTEMS, Pool, pool
-from portable_backends.cpu.numpy_device import DATA, WORD_BYTES, WORDS, NumPyDevice, address_of
+from portable_backends.cpu.numpy_device import NumPyDevice
 
 # Kernels that LLVM compiled in this process, ready to be launched.
 
@@ -256,14 +263,11 @@ class AddressedMemory:
     def __init__(self) -> None:
         self._codes = {writable: self._code_of_views(writable) for writable in (False, True)}
 
-    def view(self, array: np.ndarray[Any, Any]) -> ArrayView:
+    def view(self, array: HostArray) -> ArrayView:
         """Describe `array`; its handle is the address of its first element."""
         flags = array.flags
         if not flags.aligned:
-            raise ShapeError(
-                f"a {array.dtype} array whose memory is not aligned to its elements cannot be "
-                "passed to a kernel; pass a copy (x.copy())"
-            )
+            refuse_unaligned(array)
         at = address_of(array)
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
@@ -275,7 +279,7 @@ class AddressedMemory:
         """A later address."""
         return handle + by
 
-    def view_code(self, array: np.ndarray[Any, Any]) -> ViewCode | None:
+    def view_code(self, array: HostArray) -> ViewCode | None:
         """How compiled code sees arrays like this one, read-only ones as JAX gives them, too."""
         flags = array.flags
         if type(array) is not np.ndarray or not flags.aligned:

@@ -8,7 +8,6 @@ not go away beneath it. During other launches it takes effect when they return.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from portable.backend import ArrayView, Device, MemoryUse, ViewCode, bytes_of
 from portable.backend.queues import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
+from portable_backends.common.addresses import address_of
 from portable_backends.common.devices import RuntimeDevice, host_memory_use
 
 _DLPACK_CPU: Final = 1
@@ -45,41 +45,6 @@ class HostMemory(Protocol):
 
     def behind(self, handle: Any, by: int) -> Any:
         """What kernels take for so many bytes behind a handle."""
-
-
-# Where elements are. An array's own attributes make an object each, which takes ten times as long.
-
-WORD_BYTES: Final = ctypes.sizeof(ctypes.c_size_t)
-DATA: Final = object.__basicsize__
-"""Where NumPy's arrays have the address of their elements, by its stable ABI."""
-
-
-def _asked(array: np.ndarray[Any, Any]) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _memory_in_words() -> Any:
-    """All memory as words, by their numbers; None where arrays are not laid out as expected."""
-    if WORD_BYTES != 8:
-        return None
-    words = (ctypes.c_size_t * (2**59)).from_address(0)
-    samples = np.zeros(3, np.int16), np.zeros((2, 2)), np.frombuffer(b"abcd", np.uint8)
-    for x in samples:
-        if words[(id(x) + DATA) >> 3] != _asked(x):
-            return None
-    return words
-
-
-WORDS: Final = _memory_in_words()
-
-
-def _found(array: np.ndarray[Any, Any]) -> int:
-    address: int = WORDS[(id(array) + DATA) >> 3]
-    return address
-
-
-address_of: Final[Callable[[np.ndarray[Any, Any]], int]] = _asked if WORDS is None else _found
-"""Where an array's first element is."""
 
 
 def _on_a_line(shape: tuple[int, ...], kind: Any, size: int) -> np.ndarray[Any, Any]:
