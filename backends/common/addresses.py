@@ -7,7 +7,6 @@ them have the address.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -21,10 +20,6 @@ DATA: Final = object.__basicsize__
 """Where NumPy's arrays have the address of their elements, by its stable ABI."""
 
 
-def _asked(array: HostArray) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
 def _memory_in_words() -> Any:
     """All memory as words, by their numbers; None where arrays are not laid out as expected."""
     if WORD_BYTES != 8:
@@ -32,7 +27,7 @@ def _memory_in_words() -> Any:
     words = (ctypes.c_size_t * (2**59)).from_address(0)
     samples = np.zeros(3, np.int16), np.zeros((2, 2)), np.frombuffer(b"abcd", np.uint8)
     for x in samples:
-        if words[(id(x) + DATA) >> 3] != _asked(x):
+        if words[(id(x) + DATA) >> 3] != x.__array_interface__["data"][0]:
             return None
     return words
 
@@ -40,13 +35,11 @@ def _memory_in_words() -> Any:
 WORDS: Final = _memory_in_words()
 
 
-def _found(array: HostArray) -> int:
-    address: int = WORDS[(id(array) + DATA) >> 3]
-    return address
-
-
-address_of: Final[Callable[[HostArray], int]] = _asked if WORDS is None else _found
-"""Where an array's first element is."""
+def address_of(array: HostArray) -> int:
+    """Where an array's first element is."""
+    if WORDS is None:
+        return int(array.__array_interface__["data"][0])
+    return WORDS[(id(array) + DATA) >> 3]  # type: ignore[no-any-return]
 
 
 def refuse_unaligned(array: HostArray) -> None:

@@ -42,14 +42,8 @@ from portable.errors import (
 )
 from portable.profiling import timeline
 from portable.system import cache
-from portable_backends.common.addresses import (
-    DATA,
-    WORD_BYTES,
-    WORDS,
-    HostArray,
-    address_of,
-    refuse_unaligned,
-)
+from portable_backends.common import addresses
+from portable_backends.common.addresses import HostArray, address_of, refuse_unaligned
 from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
 from portable_backends.cpu import processor
@@ -293,8 +287,8 @@ class AddressedMemory:
             f"and {'' if writable else 'not '}{{x}}.flags.writeable"
         )
         handle = "asked({x})"
-        if WORDS is not None:
-            handle = f"words[(id({{x}}) + {DATA}) >> 3]"
+        if addresses.WORDS is not None:
+            handle = f"words[(id({{x}}) + {addresses.DATA}) >> 3]"
         return ViewCode(
             np.ndarray,
             same=same,
@@ -302,7 +296,7 @@ class AddressedMemory:
             address="{x}_handle",
             offset="0",
             owner="None",
-            names={"words": WORDS, "asked": address_of},
+            names={"words": addresses.WORDS, "asked": address_of},
         )
 
 
@@ -318,8 +312,8 @@ def why_not() -> str:
     if importlib.util.find_spec(_PACKAGE) is None:
         return f"{_PACKAGE} is not installed"
     if processor.machine() is None or sys.platform not in SYSTEMS:
-        python = f"a Python of {8 * WORD_BYTES} bits on {platform.machine()} under {sys.platform}"
-        return f"LLVM's kernels are not made for {python}"
+        bits, where = 8 * addresses.WORD_BYTES, f"{platform.machine()} under {sys.platform}"
+        return f"LLVM's kernels are not made for a Python of {bits} bits on {where}"
     return ""
 
 
