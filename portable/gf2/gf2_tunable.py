@@ -69,11 +69,7 @@ def _steps(size: Size) -> float:
     return 2.0 * size[0] ** 3
 
 
-def _problem(device: Device, dtype: DType, size: Size) -> Any:
-    return _Squares(device, dtype, size)
-
-
 _parse: Final = partial(parse_extents, axes="N", example="4096")
 
-TUNABLE: Final = Tunable(SPACE, (uint64,), _sizes, _parse, _steps, _problem)
+TUNABLE: Final = Tunable(SPACE, (uint64,), _sizes, _parse, _steps, _Squares)
 """Tables and stripes of `portable.gf2`."""

@@ -44,20 +44,14 @@ class RowShares(NamedTuple):
     tile : int
         Edge of the squares for one where an operand's neighbours do not lie along rows, whose
         cache lines then serve a square's worth of rows.
-    vector : int
-        Bytes of a result that a work-item of a workgroup writes at a time at least.
-    loaded : int
-        Bytes of an operand that it loads for that at most.
     """
 
     group: int
     chunk: int
     tile: int
-    vector: int
-    loaded: int
 
 
-row_shares_for: Final = _by(RowShares(1, 16384, 64, 16, 64), RowShares(256, 4096, 32, 16, 64))
+row_shares_for: Final = _by(RowShares(1, 16384, 64), RowShares(256, 4096, 32))
 """How a device shares element-wise work."""
 
 
@@ -106,18 +100,15 @@ class Shares(NamedTuple):
         The same where the last of them combines all totals.
     ahead : int
         Vectors that a work-item reads before it combines them.
-    vectors : int
-        Vectors of a section at least.
     """
 
     group: int
     groups: int
     at_once: int
     ahead: int
-    vectors: int
 
 
-shares_for: Final = _by(Shares(1, 8, 8, 4, 4096), Shares(256, 32, 4, 8, 4096))
+shares_for: Final = _by(Shares(1, 8, 8, 4), Shares(256, 32, 4, 8))
 """How a device shares a reduction along neighbours."""
 
 
@@ -187,28 +178,6 @@ class Lines(NamedTuple):
 
 lines_for: Final = _by(Lines(1, 8, 1 << 20, 1, 8192, 16384), Lines(128, 3, 224, 3, 0, 4096), None)
 """How a device shares long rows."""
-
-
-class Rows(NamedTuple):
-    """How a device's workgroups hold whole rows.
-
-    Attributes
-    ----------
-    group : int
-        Work-items of a workgroup at most.
-    size : int
-        Bytes of totals that a work-item holds at most.
-    neighbours : int
-        Work-items along a row at least, before one holds several vectors.
-    """
-
-    group: int
-    size: int
-    neighbours: int
-
-
-rows_for: Final = _by(Rows(256, 128, 8), Rows(256, 128, 8))
-"""How a device's workgroups hold whole rows."""
 
 
 class ScannedColumns(NamedTuple):

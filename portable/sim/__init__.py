@@ -5,9 +5,9 @@ says, and raises one of `errors` at the first fault, with the place in the user'
 device's capabilities it runs what would be emitted for that device.
 `checks` switches what is checked, for the launches inside a ``with`` block.
 
-Where to read what a statement means: plain accesses in `access` and `memory`, `control` flow and
-which part of a workgroup runs when, `atomics`, `collective` operations, asynchronous `transfers`
-and `copies`, matrix `fragments`; arithmetic in `values`; what orders accesses in `clocks` and
+Where to read what a statement means: plain accesses in `atomics` and `memory`, atomics beside them,
+`control` flow, which part of a workgroup runs when, and collectives, asynchronous `transfers` and
+`copies`, matrix `fragments`; arithmetic in `values`; what orders accesses in `clocks` and
 `races`; which workgroup runs when in `run`. What passes make of copies and fragments: `transfers`
 with mbarriers, and `matrix_units`; what is under way beside the work-items in `copies` and
 `products`, what it sees in `proxies`.

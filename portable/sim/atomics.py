@@ -12,7 +12,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
 from portable.sim.clocks import Clock, Published, joined
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.memory import Access, AccessKind, advanced, locate, read, write
 from portable.sim.values import Value
 from portable.sim.workgroup import (

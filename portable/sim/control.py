@@ -15,7 +15,7 @@ from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
 from portable.sim.copies import Copies
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.values import Active, LoopMasks, Value, select
 from portable.sim.workgroup import (
     Builder,

@@ -22,7 +22,7 @@ import numpy as np
 from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.clocks import Clock, joined
-from portable.sim.group import Group, Site
+from portable.sim.launch import Group, Site
 from portable.sim.memory import Access, MemoryGroup
 from portable.sim.values import Value
 

@@ -11,7 +11,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Fragment, Region, Scope
 from portable.sim.control import assign
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.memory import Access, locate, read, write
 from portable.sim.report import broken_promise, not_uniform
 from portable.sim.values import Active, Value

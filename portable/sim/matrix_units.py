@@ -17,7 +17,7 @@ from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
 from portable.sim.control import assign, instruction, worked_out
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.memory import Access, indexed, locate, read, write
 from portable.sim.products import TF32, Product
 from portable.sim.values import Value

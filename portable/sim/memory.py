@@ -15,8 +15,7 @@ from portable.dtypes import DType
 from portable.lang.ir.types import Array, Turns
 from portable.sim import report
 from portable.sim.clocks import Published
-from portable.sim.group import Group, Site, Touch
-from portable.sim.launch import Launch
+from portable.sim.launch import Group, Launch, Site, Touch
 from portable.sim.races import RaceCells
 from portable.sim.values import Value
 

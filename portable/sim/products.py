@@ -10,7 +10,7 @@ import numpy as np
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP, Clock
 from portable.sim.copies import CopyGroup
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.memory import PRODUCT, Access
 from portable.sim.values import Value
 

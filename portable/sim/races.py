@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from portable.sim.group import Group, Touch
+from portable.sim.launch import Group, Touch
 from portable.sim.values import Value
 
 _FEW: Final = 8

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.lang.ir.types import Array
 from portable.sim import errors
-from portable.sim.group import Group, Site, Touch
+from portable.sim.launch import Group, Site, Touch
 from portable.sim.races import Collision
 from portable.sim.values import Value
 

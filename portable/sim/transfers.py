@@ -13,7 +13,7 @@ from portable.sim import report
 from portable.sim.control import assign, instruction
 from portable.sim.copies import MBarrier, Transfer
 from portable.sim.fragments import Part
-from portable.sim.group import Site
+from portable.sim.launch import Site
 from portable.sim.memory import Access, AccessKind, Buffer, advanced, indexed, locate
 from portable.sim.values import Value
 from portable.sim.workgroup import (

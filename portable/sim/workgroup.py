@@ -19,8 +19,7 @@ from portable.lang.ir.types import Array, Fragment, lanes_of, scalar_of
 from portable.sim import binding, report, values
 from portable.sim.binding import Arguments
 from portable.sim.copies import Copies, CopyGroup, MBarrier
-from portable.sim.group import Group, Site
-from portable.sim.launch import Launch
+from portable.sim.launch import Group, Launch, Site
 from portable.sim.products import Products
 from portable.sim.values import Active, LoopMasks, Value
 

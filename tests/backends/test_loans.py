@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from portable.backend.program import Mark
+from portable.backend.queues import Mark
 from portable_backends.common.loans import Loans
 
 

@@ -49,7 +49,7 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
         program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
         program(
             apply_hops, capabilities, workgroup, a, Blocks(v, v, counts), (1, 2, 3, 4), 99,
-            SHAPE=hops, B=shape.panel, PAIR=2,
+            SHAPE=hops, B=shape.panel,
         ),
         program(make_lines, capabilities, workgroup, *(a,) * 6, WIDTH=shape.panel, EACH=8),
     ]  # fmt: skip

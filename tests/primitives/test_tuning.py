@@ -32,5 +32,5 @@ def test_every_device_has_a_choice(kernel: str, alone: bool) -> None:
 
 def test_workgroups_are_no_larger_than_a_device_has_them() -> None:
     small = made_up(single_work_items=False, max_workgroup=64)
-    for found in (tuning.shares_for, tuning.columns_for, tuning.rows_for, tuning.row_shares_for):
+    for found in (tuning.shares_for, tuning.columns_for, tuning.row_shares_for):
         assert found(small).group == 64

@@ -26,7 +26,8 @@ from portable.backend import Capabilities, Program
 from portable.backend.capabilities import INTEL_CPU, NVIDIA, POCL
 from portable.errors import BackendUnavailableError, CompileError
 from portable.system import cache
-from portable_backends.cuda.rtc import CompilerError, include_folder, nvrtc
+from portable_backends.cuda.rtc import include_folder, nvrtc
+from portable_backends.cuda.runtime_compiler import CompilerError
 
 CUDA = Capabilities(
     dialect="cuda",

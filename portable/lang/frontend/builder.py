@@ -1,4 +1,4 @@
-"""Collecting statements, names and arrays of the kernel under translation."""
+"""Collects a kernel's statements, names and arrays, and knows what translates each word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
@@ -240,3 +240,30 @@ class Builder:
     def index_const(self, value: int) -> Const:
         """A constant of the index type."""
         return Const(value, self.index_type)
+
+
+# The table from words to the functions that translate them.
+
+
+Handler = Callable[..., Any]
+"""Takes the builder and the call's arguments by name; returns what the call stands for."""
+
+HANDLERS: Final[dict[str, Handler]] = {}
+
+
+def handles(*words: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the meaning of words; several words: it also gets ``word``."""
+
+    def register(function: Handler) -> Handler:
+        for word in words:
+            HANDLERS[word] = function if len(words) == 1 else _named(function, word)
+        return function
+
+    return register
+
+
+def _named(function: Handler, word: str) -> Handler:
+    def handler(builder: Builder, **arguments: Any) -> Any:
+        return function(builder, word, **arguments)
+
+    return handler

@@ -2,7 +2,7 @@
 
 A call of `gemm` or `conv2d` checks its arguments, chooses a way, allocates a workspace and launches
 some kernels: up to 200 calls of Python. A call with the same options and layouts as a few before is
-looked up and repeats their launches by a compiled function (`relaunch`). The workspace is kept and
+looked up and repeats their launches by a compiled function (`plan`). The workspace is kept and
 used again.
 """
 

@@ -2,8 +2,8 @@
 
 What `portable.lang.tiles` gives still means what the language promises. `reduced` turns it into
 operators that other languages have, so that their printers only print: `narrow_floats`,
-`sub_groups`, `operators` (floor division, saturation, shifts, elementary functions), and
-`bindings` (ragged ends of ndranges, places of work-items, loops, joins). `negations` steers clear
+`operators` (floor division, saturation, shifts, elementary functions), and `bindings` (ragged ends
+of ndranges, places of work-items, loops, joins, operations of sub-groups). `negations` steers clear
 of faults of compilers that the device declares, and of what C leaves undefined.
 
 For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.

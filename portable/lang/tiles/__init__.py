@@ -4,10 +4,10 @@
 same everywhere; the simulator runs it. Fragments become plain statements first, since these may
 give local arrays new layouts; `copies` lowers copies of tiles to each work-item's share then.
 
-The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
-suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles
-of vectors for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix
-in every work-item of the scope.
+The fragments of a kernel fall into parts; each is held by the first `Strategy` that suits it: by
+`wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles of vectors
+for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix in every
+work-item of the scope.
 """
 
 from __future__ import annotations

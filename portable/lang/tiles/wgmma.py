@@ -84,7 +84,7 @@ def _is_readable(array: Array, work: Work) -> bool:
 # They read local memory through the asynchronous proxy, so every barrier is preceded by the fence
 # that shows it the work-item's own writes. They may be in flight until the next barrier, since only
 # after it may the tiles be overwritten: every barrier waits for them too, unless a split pipeline
-# (`warp_specialisation`) has waited for all of them itself. (Letting them pass it, and holding back
+# (`pipelining`) has waited for all of them itself. (Letting them pass it, and holding back
 # the copies behind it by a wait and a barrier more, was slower by up to 6% on an H200.)
 
 
@@ -279,7 +279,7 @@ def _adds_apart(part: Part) -> bool:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a pipeline can be split (`warp_specialisation`), the last work-items hold nothing and make
+    Where a pipeline can be split (`pipelining`), the last work-items hold nothing and make
     the copies.
     """
 

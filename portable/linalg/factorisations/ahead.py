@@ -15,6 +15,7 @@ def look_ahead(
     step: int,
     make: Callable[[int, int], object],
     changes: tuple[Callable[[int, int, int], object], Callable[[int, int, int], object]],
+    least: int = 0,
 ) -> None:
     """Factors columns, so many a block.
 
@@ -31,6 +32,9 @@ def look_ahead(
     changes : two callables
         What a block does to the one after it, told also where that ends; and to all others, which
         happens while the next one is made.
+    least : int
+        Columns that these others are at least, where the host launches all of it each time: a
+        second queue takes it longer than blocks that are soon made.
     """
     first, stop = columns
     near, far = changes
@@ -40,6 +44,11 @@ def look_ahead(
         following = min(end + step, stop)
         if end < stop:
             near(start, end, following)
-            at_once(device, partial(make, end, following), partial(far, start, end, following))
+            both = partial(make, end, following), partial(far, start, end, following)
+            if device.capabilities.replays or stop - following >= least:
+                at_once(device, *both)
+            else:
+                both[0]()
+                both[1]()
         else:
             far(start, end, end)

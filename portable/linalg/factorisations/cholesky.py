@@ -42,6 +42,9 @@ _LINE = 64
 _LARGE = 4000
 """Rows from which on blocks are twice as wide: products pass over the rest half as often."""
 
+_BESIDE = 1024
+"""Rows of the rest that are changed while a block is made, where that is no matter of course."""
+
 
 @takes_other_libraries
 def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
@@ -156,11 +159,11 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following, layout.strips)
+        _change_rest(device, work, (outer, stop), following, layout)
 
     blocks = partial(_factor_blocks, device, work, results, layout)
     wide = layout.wide * (2 if n >= _LARGE else 1)
-    look_ahead(device, (0, n), wide, blocks, (near, far))
+    look_ahead(device, (0, n), wide, blocks, (near, far), _BESIDE)
 
 
 def _factor_blocks(
@@ -226,11 +229,11 @@ BLOCKS: Final = Ways[Asked, None](
 
 
 def _change_rest(
-    device: Device, work: Any, above: tuple[int, int], first: int, strips: int
+    device: Device, work: Any, above: tuple[int, int], first: int, layout: Layout
 ) -> None:
     """What rows leave of those from `first` on, in strips."""
     n = int(work.shape[1])
-    step = max(above[1] - above[0], -(-(n - first) // strips))
+    step = max(min(layout.least, above[1] - above[0]), -(-(n - first) // layout.strips))
     for start in range(first, n, step):
         _change_rows(device, work, above, (start, min(start + step, n)))
 

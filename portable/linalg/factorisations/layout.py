@@ -44,9 +44,10 @@ class Layout:
         Columns of a panel that is eliminated one by one.
     wide : int
         Columns (rows) of the blocks whose products change the rest of a matrix.
-    strips : int
-        Parts in which what is left of a positive definite matrix is changed: the more, the less
-        is changed for nothing, but products of few rows leave compute units idle.
+    strips, least : int
+        Parts in which what is left of a positive definite matrix is changed, and rows of one at
+        least, if blocks have as many. The more, the less is changed for nothing, but products of
+        few rows leave compute units idle.
     """
 
     block: int
@@ -57,6 +58,7 @@ class Layout:
     panel: int
     wide: int
     strips: int
+    least: int
 
 
 @lru_cache(maxsize=256)
@@ -83,7 +85,8 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
             strip=_STRIP,
             panel=_PANEL,
             wide=256,
-            strips=8,
+            strips=32,
+            least=128,
         )
     block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
     while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
@@ -101,6 +104,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         panel=_PANEL,
         wide=256,
         strips=4,
+        least=512,
     )
 
 

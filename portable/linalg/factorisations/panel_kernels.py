@@ -110,7 +110,27 @@ def eliminate_panel(
             best = with_next(best, size_of(w[r, after]), r)
     kl.barrier()
     for r in kl.workgroup_range(m):
-        store_row(matrix, w, first, r, width, LAYOUT)
+        copy_row(w, matrix, ((r, 0), (first + r, first)), width, LAYOUT)
+
+
+@function
+def copy_row(
+    source: kl.Array,
+    target: kl.Array,
+    places: tuple[tuple[kl.Scalar, ...], ...],
+    width: kl.Scalar,
+    LAYOUT: Layout,
+) -> None:
+    """Copies so many elements of a row, from one place to another."""
+    (row, first), (other, start) = places
+    if width == LAYOUT.panel:
+        for part in kl.static_range(0, LAYOUT.panel, LAYOUT.lanes):
+            values = kl.vload(source, row, first + part, lanes=LAYOUT.lanes)
+            kl.vstore(target, other, start + part, values)
+    else:
+        for j in kl.static_range(LAYOUT.panel):
+            if j < width:
+                target[other, start + j] = source[row, first + j]
 
 
 @function
@@ -118,32 +138,9 @@ def fetch_row(
     matrix: kl.Array, w: kl.Array, first: kl.Scalar, r: kl.Scalar, width: kl.Scalar, LAYOUT: Layout
 ) -> None:
     """Copies a row of a panel from a matrix, zeros behind it."""
-    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
-    if width == PANEL:
-        for part in kl.static_range(0, PANEL, LANES):
-            row = kl.vload(matrix, first + r, first + part, lanes=LANES)
-            kl.vstore(w, r, part, row)
-    else:
-        for j in kl.static_range(PANEL):
-            w[r, j] = 0
-            if j < width:
-                w[r, j] = matrix[first + r, first + j]
-
-
-@function
-def store_row(
-    matrix: kl.Array, w: kl.Array, first: kl.Scalar, r: kl.Scalar, width: kl.Scalar, LAYOUT: Layout
-) -> None:
-    """Copies a row of a panel to a matrix."""
-    PANEL, LANES = LAYOUT.panel, LAYOUT.lanes
-    if width == PANEL:
-        for part in kl.static_range(0, PANEL, LANES):
-            row = kl.vload(w, r, part, lanes=LANES)
-            kl.vstore(matrix, first + r, first + part, row)
-    else:
-        for j in kl.static_range(PANEL):
-            if j < width:
-                matrix[first + r, first + j] = w[r, j]
+    copy_row(matrix, w, ((first + r, first), (r, 0)), width, LAYOUT)
+    for j in kl.range(width, LAYOUT.panel):
+        w[r, j] = 0
 
 
 @function

@@ -301,30 +301,21 @@ class Asked(NamedTuple):
         return fits and n <= EDGE and is_tall((m, n), self.kind, self.device)
 
 
-class _TallPlan(NamedTuple):
-    """Arrays of tall matrices, and what makes them Q."""
-
-    tall: Tall
-    work: Any
-    run: Callable[[], object]
-
-    @staticmethod
-    def of(device: Device, size: tuple[int, int, int], kind: DType) -> _TallPlan:
-        """That of matrices of a size."""
-        tall, work = Tall.of(device, size[0], size[2]), workspace(device, *size, kind)
-        by = _by_solving(device, size, kind)
-        return _TallPlan(tall, work, repeated(device, partial(tall.run, device, work, work, by)))
-
-
 def _by_gram_matrices(asked: Asked) -> Iterator[None]:
     device, a, kind, *_ = asked
     size = batch, m, n = asked.size
     room = batch * m * n * (8 if kind is float64 else 8 + kind.itemsize)
     key = "tall", size, kind
-    plan = cached_plan(device, key, lambda: _TallPlan.of(device, size, kind), room)
-    copied(device, a, plan.work, from_lead=lead_of(a.shape))
-    plan.run()
-    yield from _results(asked, plan.tall, plan.work)
+
+    def made() -> tuple[Tall, Any, Callable[[], object]]:
+        tall, work = Tall.of(device, batch, n), workspace(device, *size, kind)
+        by = _by_solving(device, size, kind)
+        return tall, work, repeated(device, partial(tall.run, device, work, work, by))
+
+    tall, work, run = cached_plan(device, key, made, room)
+    copied(device, a, work, from_lead=lead_of(a.shape))
+    run()
+    yield from _results(asked, tall, work)
 
 
 def _by_rows(asked: Asked) -> Iterator[None]:

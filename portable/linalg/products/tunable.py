@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -56,20 +57,12 @@ def _flops(size: Size) -> float:
     return 2.0 * m * n * k
 
 
-def _problem(device: Device, dtype: DType, size: Size) -> Any:
-    return _Product(device, dtype, size)
-
-
-def _problem_nt(device: Device, dtype: DType, size: Size) -> Any:
-    return _Product(device, dtype, size, b_columns=True)
-
-
 _DTYPES: Final = (float16, float32, float64)
 
 _parse: Final = partial(parse_extents, axes="MxNxK", example="1024 or 512x1024x256")
 
-TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _problem)
+TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _Product)
 """The tile kernel of `portable.linalg.gemm`."""
 
-TUNABLE_NT: Final = Tunable(SPACE_NT, _DTYPES, _sizes, _parse, _flops, _problem_nt)
+TUNABLE_NT: Final = replace(TUNABLE, space=SPACE_NT, problem=partial(_Product, b_columns=True))
 """The same for a second matrix whose columns are contiguous."""

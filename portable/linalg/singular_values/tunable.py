@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -53,11 +53,7 @@ def _flops(size: Size) -> float:
     return 4.0 * n * n * (m - n / 3)
 
 
-def _problem(device: Device, dtype: DType, size: Size) -> Any:
-    return _Spectrum(device, dtype, size)
-
-
 _parse: Final = partial(parse_extents, axes="MxN", example="1024 or 2000x1000")
 
-TUNABLE: Final = Tunable(SPACE, (float32, float64), _sizes, _parse, _flops, _problem)
+TUNABLE: Final = Tunable(SPACE, (float32, float64), _sizes, _parse, _flops, _Spectrum)
 """Bandwidth and panels of `portable.linalg.svdvals`."""

@@ -80,7 +80,7 @@ def lead_back_hops(
     shape = _layout(shape, b, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // shape.panel
-    last += (last + 1) % _PAIR  # a group more has no hops
+    last += -(last + 1) % _PAIR  # further groups have no hops
     while last >= 0:
         packs = _packs(last, n, (shape.panel, b), kind.itemsize)
         last, count, _ = packs
@@ -89,7 +89,7 @@ def lead_back_hops(
         sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(workgroups), shape.workgroup](
-            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b, PAIR=_PAIR
+            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
         )
         last -= count
 
@@ -169,7 +169,6 @@ def apply_hops(
     *,
     SHAPE: DenseShape,
     B: int,
-    PAIR: int,
 ) -> None:
     """Applies the blocks of groups from the last one on; a workgroup for each pair and strip.
 
@@ -179,26 +178,26 @@ def apply_hops(
     the later group, then of the earlier one, which begins ``B`` rows above.
     """
     last, _, most, strips = packs
-    GROUP, RATIO, RING = SHAPE.panel, SHAPE.fan - 1, PAIR + SHAPE.fan - 1
+    GROUP, RATIO, RING = SHAPE.panel, SHAPE.fan - 1, _PAIR + SHAPE.fan - 1
     ticket = taken_pack(q.counts)
     pack, column = ticket // strips, ticket % strips * SHAPE.strip
-    lowest, room = last - (pack + 1) * PAIR + 1, room_of(x.dtype, SHAPE, RING)
-    hops, block = (n - 3 - lowest * GROUP) // B + 1, pack * PAIR * most
+    lowest, room = last - (pack + 1) * _PAIR + 1, room_of(x.dtype, SHAPE, RING)
+    hops, block = (n - 3 - lowest * GROUP) // B + 1, pack * _PAIR * most
     ask(room, q, block, 0, SHAPE)
-    for i in kl.static_range(PAIR):
+    for i in kl.static_range(_PAIR):
         fetch(x, room, ((lowest + i) * GROUP, column), i, SHAPE)
     for hop in range(hops):
         if kl.local_id(0) == 0:
             follow(q.counts, ticket + 1 - strips, hop + 1)
         kl.barrier()
         row = lowest * GROUP + hop * B
-        for i in kl.range(PAIR, RING, unroll=1):
+        for i in kl.range(_PAIR, RING, unroll=1):
             fetch(x, room, (row + i * GROUP, column), (hop * RATIO + i) % RING, SHAPE)
         kl.copy_commit()
-        for turn in kl.range(PAIR, unroll=1):  # unrolled, it leaves no room in a cache for code
-            slot, behind = (hop * PAIR + turn) % 2, PAIR - 1 - turn
-            following = kl.where(turn + 1 < PAIR, (turn + 1) * most + hop, hop + 1)
-            if turn + 1 < PAIR or hop + 1 < hops:
+        for turn in kl.range(_PAIR, unroll=1):  # unrolled, it leaves no room in a cache for code
+            slot, behind = (hop * _PAIR + turn) % 2, _PAIR - 1 - turn
+            following = kl.where(turn + 1 < _PAIR, (turn + 1) * most + hop, hop + 1)
+            if turn + 1 < _PAIR or hop + 1 < hops:
                 ask(room, q, block + following, 1 - slot, SHAPE)
             else:
                 kl.copy_commit()

@@ -168,6 +168,10 @@ class Expression(ABC):
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
 """A half takes as many bytes in a processor's registers."""
+_WRITTEN: Final = 16
+"""Bytes of a result that a work-item of a workgroup writes at a time at least."""
+_LOADED: Final = 64
+"""Bytes of an operand that it loads for that at most."""
 _STREAMED: Final = 1 << 25
 """What a processor's caches hold for whoever reads a result next."""
 
@@ -227,9 +231,8 @@ def _cpu_lanes(kinds: Sequence[DType], widest: int) -> int:
 
 def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
     widest = max(kind.itemsize for kind in kinds)
-    share = row_shares_for(capabilities)
-    lanes = min(share.vector, capabilities.vector_bytes) // widest
-    return max(lanes, min(share.vector // kinds[-1].itemsize, share.loaded // widest))
+    lanes = min(_WRITTEN, capabilities.vector_bytes) // widest
+    return max(lanes, min(_WRITTEN // kinds[-1].itemsize, _LOADED // widest))
 
 
 def work_of(

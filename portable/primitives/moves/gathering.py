@@ -403,16 +403,21 @@ def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     if prod(shape) and not x.shape[axis]:
         raise BadIndexError("an index into a dimension without elements")
     recipe = Recipe(*arrays)
-    out = recipe.empty(shape, x.dtype)
+    x, index = (
+        a.viewed(to, broadcast_strides(a.shape, a.strides, to))
+        for a, to in ((x, wide), (index, shape))
+    )
+    return recipe.finish(gather_along(recipe, x, index, flag, axis))
+
+
+def gather_along(recipe: Recipe, x: Any, index: Any, flag: Any, axis: int) -> Any:
+    """The elements at positions along an axis; without a `flag` these are known to be in range."""
+    out = recipe.empty(index.shape, x.dtype)
     if out.size:
-        x, index = (
-            a.viewed(to, broadcast_strides(a.shape, a.strides, to))
-            for a, to in ((x, wide), (index, shape))
-        )
-        chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
+        chunk, rows, ndrange, group = work_of(out.shape, 1, x.device.capabilities, strided=False)
         how = {"WHERE": Where(axis, along=True), "SHARE": Share(1, chunk, rows, False)}
         recipe.launch(gather, ndrange, group, x, (index,), flag, out, **how)
-    return recipe.finish(out)
+    return out
 
 
 _along: Final = Plans(_write_along)

@@ -150,6 +150,8 @@ _FEW: Final = 1 << 10
 """Elements below which a work-item that is alone does several rows."""
 _SHARES: Final = 8
 """Such work-items that are wanted for each compute unit."""
+_VECTORS: Final = 4096
+"""Vectors of a section at least."""
 _LONGEST: Final = 1 << 16
 """Elements that a work-item that is alone adds up at most; see `merging` for why."""
 
@@ -468,7 +470,7 @@ def cut(x: Any, lanes: int, *, rounds: bool = False) -> Cut:
     tall = shares.group // width
     wanted = -(-capabilities.compute_units * shares.groups // -(-rows // tall))
     # A power of two, so that many lengths share one compiled program.
-    section = power_of_two(max(-(-length // wanted), shares.vectors * lanes))
+    section = power_of_two(max(-(-length // wanted), _VECTORS * lanes))
     if rounds and shares.group == 1:
         section = min(section, _LONGEST)
     sections = -(-length // section)

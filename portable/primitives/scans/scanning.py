@@ -44,7 +44,7 @@ from portable.primitives.scans.lookback_kernels import (
     chained_strip_scan,
 )
 from portable.primitives.scans.scan_kernels import ColumnScan, Tile, scan_by_workgroup, scan_columns
-from portable.primitives.tuning import lines_for, rows_for, scanned_columns_for
+from portable.primitives.tuning import lines_for, scanned_columns_for
 from portable.tune.ways import Way, Ways
 
 
@@ -190,6 +190,11 @@ def _most_strips(held: int, given: int, size: int, lanes: int, room: int) -> int
 
 
 _COLUMN_GROUP: Final = 64
+_GROUP: Final = 256
+_SIZE: Final = 128
+"""Bytes of totals that a work-item of a workgroup with whole rows holds at most."""
+_NEIGHBOURS: Final = 8
+"""Work-items along a row at least, before one of them holds several vectors."""
 _SHARES: Final = 8
 """Sections wanted for each compute unit where work-items are alone; the last one is shorter."""
 _NARROWEST: Final = 16
@@ -212,10 +217,9 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
 def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> tuple[int, int]:
     """Work-items along a row, and how many vectors each of them holds."""
     vectors = power_of_two(-(-length // lanes))
-    share = rows_for(capabilities)
-    most = max(1, share.size // (lanes * kind.itemsize))
-    strips = min(most, max(1, vectors // share.neighbours))
-    return min(share.group, vectors // strips), strips
+    most = max(1, _SIZE // (lanes * kind.itemsize))
+    strips = min(most, max(1, vectors // _NEIGHBOURS))
+    return min(_GROUP, capabilities.max_workgroup, vectors // strips), strips
 
 
 def _scan_rows(asked: Asked) -> None:
@@ -223,7 +227,7 @@ def _scan_rows(asked: Asked) -> None:
     recipe, x, out, merge, shift = asked
     width, strips = asked.tile
     rows = prod(x.shape[:-1])
-    tall = max(1, rows_for(x.device.capabilities).group // width)
+    tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
     held = Tile(merge.taking(asked.lanes), width, strips)
     cut = Sections(held.size, width, tall, one=True)
     constants = {"TILE": held, "CUT": cut, "SHIFT": shift}

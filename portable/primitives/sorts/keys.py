@@ -113,14 +113,14 @@ class Order:
     """How elements become keys, unsigned numbers that order as they do; a constant of kernels.
 
     Elements are given as unsigned numbers of the same bits, complex ones too unless these have 128.
-    They have a key for each part, that of the imaginary part below the other.
+    Of complex ones the key of the imaginary part is below that of the other.
 
     Attributes
     ----------
     kind : str
         Of their dtype.
     bits : int
-        Of a key.
+        Of an element, or of each part of complex ones.
     descending : bool
         Whether the greatest come first.
     """
@@ -130,8 +130,22 @@ class Order:
     descending: bool
 
     def key(self, x: kl.Scalar) -> Any:
-        """The highest key of an element, by which it is compared first."""
-        return self.part(x, 1)
+        """The key of an element; that of the real part where both have more than 64 bits."""
+        key = self.ascending(x, self.bits)
+        if self.kind == "c" and self.bits == 32:
+            key = (kl.cast(key, kl.u64) << 32) | kl.cast(self.ascending(x, 0), kl.u64)
+        return self.turned(key)
+
+    def crowds(self, bits: kl.Scalar) -> Any:
+        """Whether keys that differ in so many bits are of floats of very unlike sizes."""
+        return self.kind == "f" and bits > 56 if self.bits == 64 else False
+
+    def turned(self, key: kl.Scalar) -> Any:
+        """An ascending key in the order that is wanted."""
+        if self.descending:
+            top = top_bit(key, 8 * key.dtype.itemsize)
+            return (top | (top - 1)) - key
+        return key
 
     def beyond(self, bound: kl.Scalar) -> Any:
         """A key as `up_to` takes it: of floats as they are compared by processors."""
@@ -152,19 +166,11 @@ class Order:
         number = kl.bitcast(x, kl.f64 if self.bits == 64 else kl.f32)
         return ~(number < bound) if self.descending else number <= bound
 
-    def part(self, x: kl.Scalar, which: int) -> Any:
-        """Of complex numbers the key of the imaginary part, 0, or of the real one, 1."""
-        key = self.ascending(x, which * self.bits)
-        if self.descending:
-            top = top_bit(key, self.bits)
-            return (top | (top - 1)) - key
-        return key
-
     def comes_first(self, x: kl.Scalar, y: kl.Scalar, tied: kl.Scalar) -> Any:
         """Whether `x` comes before `y`; `tied` where their keys are equal."""
         first, second = self.key(x), self.key(y)
-        if self.kind == "c":
-            low, high = self.part(x, 0), self.part(y, 0)
+        if self.kind == "c" and self.bits == 64:
+            low, high = self.turned(self.ascending(x, 0)), self.turned(self.ascending(y, 0))
             tied = (low < high) | (tied & (low == high))
         return (first < second) | (tied & (first == second))
 

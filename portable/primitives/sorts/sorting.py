@@ -9,11 +9,12 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
-from portable.dtypes import complex128, int64
+from portable.dtypes import complex128, float64, int64
 from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.elementwise import recorded
 from portable.primitives.maps.work import conversion_to
+from portable.primitives.moves.gathering import gather_along
 from portable.primitives.sorts.bucket_kernels import (
     Divided,
     Halving,
@@ -61,16 +62,28 @@ def bucket_sorted(
     values, order : bool
         Whether the elements in order, and where they were, are wanted.
     """
+    if x.dtype is complex128:
+        return _by_parts(recipe, x, descending, values=values, order=order)
     how = order_of(x.dtype, descending)
     out = recipe.empty(x.shape, x.dtype)
     line = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
-    if x.shape[-1] < _SHORTEST:
-        _sort(recipe, x, line, how)
-    else:
-        beside = x.strides[-1] == x.dtype.itemsize
-        x = x if beside else recorded(recipe, conversion_to(x.dtype), x)
-        _by_halves(recipe, x, line, how)
+    if x.strides[-1] != x.dtype.itemsize:
+        x = recorded(recipe, conversion_to(x.dtype), x)
+    (_sort if x.shape[-1] < _SHORTEST else _by_halves)(recipe, x, line, how)
     return (out if values else None), line.places
+
+
+def _by_parts(
+    recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
+) -> tuple[Any, Any]:
+    """In the order of imaginary parts, then of real ones, which leaves alike ones as they are."""
+    real, imaginary = (x.viewed(x.shape, x.strides, x.offset + at, dtype=float64) for at in (0, 8))
+    _, before = bucket_sorted(recipe, imaginary, descending, values=False, order=True)
+    last = x.ndim - 1
+    moved = gather_along(recipe, real, before, None, last)
+    _, after = bucket_sorted(recipe, moved, descending, values=False, order=True)
+    places = gather_along(recipe, before, after, None, last)
+    return (gather_along(recipe, x, places, None, last) if values else None), places
 
 
 def _sort(
@@ -155,9 +168,7 @@ def _by_halves(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
     items = min(prod(lead) * sections, _ITEMS * capabilities.compute_units)
     room = recipe.empty((items, section), x.dtype)
     aside = None if out.places is None else recipe.empty(room.shape, place_for(length))
-    lanes = 1
-    if _lanes(x) > 1:
-        lanes = max(1, capabilities.compressed_bytes // max(x.dtype.itemsize, 4))
+    lanes = max(1, capabilities.compressed_bytes // max(x.dtype.itemsize, 4))
     given = in_words(x), samples, divided, Line(in_words(room), aside)
     recipe.launch(divide, items, 1, *given, HALVING=Halving(how, count, lanes), SECTION=section)
     starts = begins_of(recipe, counts, counts.dtype)
@@ -175,8 +186,7 @@ def _section(x: Any) -> int:
 
 def _lanes(x: Any) -> int:
     """Neighbours whose keys are worked out at a time."""
-    beside = x.strides[-1] == x.dtype.itemsize and x.dtype is not complex128
-    return _LANES if beside else 1
+    return _LANES if x.strides[-1] == x.dtype.itemsize else 1
 
 
 # -- by ranks -------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from portable.lang.frontend.builder import HANDLERS
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
     collectives,
     matrices,
     memory,
     numbers,
 )
-from portable.lang.frontend.handlers.registry import HANDLERS
 
 __all__ = ["HANDLERS"]

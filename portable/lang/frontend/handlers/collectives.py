@@ -12,9 +12,8 @@ from portable.dtypes import DType, bool_, complex64, complex128, float32, int32
 from portable.lang import words
 from portable.lang.frontend import memory
 from portable.lang.frontend.arithmetic import binary
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_type, as_value
-from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import is_callable
 from portable.lang.frontend.values import (
     Complex,

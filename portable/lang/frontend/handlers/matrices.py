@@ -6,10 +6,9 @@ from typing import Any
 
 from portable.dtypes import bfloat16, float16
 from portable.lang.frontend import memory
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_index, as_type, register_of
 from portable.lang.frontend.handlers.memory import as_dtype, fragment_of
-from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s

@@ -12,10 +12,9 @@ from portable import dtypes
 from portable.dtypes import DType, bool_, uint64
 from portable.errors import DTypeError
 from portable.lang.frontend import memory, structs
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_index, as_type, as_value, cast, register_of, unify
 from portable.lang.frontend.handlers.collectives import meeting_items
-from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import is_callable
 from portable.lang.frontend.values import (
     Complex,

@@ -9,11 +9,10 @@ from typing import Any
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.lang.frontend import arithmetic, complexes
 from portable.lang.frontend.arithmetic import binary
-from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.collectives import linear_id
 from portable.lang.frontend.handlers.memory import as_dtype, fragment_of
-from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.structs import operator_of
 from portable.lang.frontend.values import (
     Complex,

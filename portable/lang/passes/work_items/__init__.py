@@ -4,12 +4,12 @@ Languages whose compiler knows nothing of work-items get loops over them (`state
 between the places where all meet, as PoCL and Intel's runtime make them (Jaaskelainen et al. 2015,
 "pocl: a performance-portable OpenCL implementation"), but from structured control flow:
 
-- `parts` finds what all go through together; what stands between are regions.
-- `guards` leaves out guards of the padding for workgroups that they do not stop.
-- `interchange` moves loops of work-items out of the loops over them, where that pays.
-- `uniform` finds what is the same for all, which is done once and stays in plain variables, and
-  which values cross from one region to another; these are kept in arrays with one
-  element for each work-item, but for those that `loops` works out again.
+- `uniform` finds what all go through together; what stands between are regions.
+- `interchange` leaves out guards of the padding for workgroups that they do not stop, and moves
+  loops of work-items out of the loops over them, where that pays.
+- `uniform` also finds what is the same for all, which is done once and stays in plain variables,
+  and which values cross from one region to another; these are kept in arrays with one element for
+  each work-item, but for those that `loops` works out again.
 - `loops` puts loops around regions, which fetch and keep what crosses.
 
 A barrier of some of the work-items (`Barrier.meeting`) is one of all, as the language allows.

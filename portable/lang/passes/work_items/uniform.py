@@ -124,7 +124,7 @@ Part = Region | Together
 
 
 WHOLE: Final = "whole@"
-"""What the names of conditions begin with by which a workgroup chooses (`guards`)."""
+"""What the names of conditions begin with by which a workgroup chooses (`interchange`)."""
 
 
 def is_choice(x: s.If) -> bool:
