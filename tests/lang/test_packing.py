@@ -14,9 +14,9 @@ FILLING = Packing(
     pointers=[(0, 0)],
     offsets=[(2, 0, 4)],
     scalars=[(3, 1, None), (4, 1, str)],
-    boxes=[(5, 0, lambda handle: [handle])],
+    boxes=[(5, 0, lambda handle, offset: [handle, offset])],
 )
-FILLED = ["memory", 7, 2, 3, "3", ["memory"]]
+FILLED = ["memory", 7, 2, 3, "3", ["memory", 8]]
 
 
 def test_handles_offsets_numbers_and_boxes() -> None:

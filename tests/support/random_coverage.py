@@ -30,6 +30,7 @@ WORDS: Final = {name for name, x in vars(words).items() if word_of(x)} | {"targe
 
 LEFT_OUT: Final = {
     "check": "does nothing unless PORTABLE_CHECK is set; tests/lang/test_checked.py tests it",
+    "dot": "is products and sums, which are there; tests/lang/test_vectors.py tests their order",
     "pipeline": "takes readers and tiles; tests/lang/test_pipelines.py tests it",
     "print": "writes text that devices order as they like; tests/lang tests it",
     "signbit": "of a NaN is the device's affair; tests/lang tests it with all other numbers",
