@@ -5,39 +5,24 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from portable.backend import ArrayView, ViewCode
-from portable.errors import OutOfMemoryError, ShapeError
+from portable.errors import OutOfMemoryError
+from portable_backends.common.addresses import HostArray, address_of, refuse_unaligned
 
-_HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
 _KEPT_BUFFERS = 1024
 _new_view: Callable[..., ArrayView] = tuple.__new__
 
 
-def _address(array: _HostArray) -> int:
-    """Where the first element lies; PyOpenCL finds it seven times as fast, where it can."""
-    flags = array.flags
-    if flags.forc and flags.writeable:
-        return cl.SVM(array).svm_ptr
-    return cast(int, array.__array_interface__["data"][0])
-
-
-def _refuse_unaligned(array: _HostArray) -> None:
-    raise ShapeError(
-        f"a {array.dtype} array whose memory is not aligned to its elements cannot be passed "
-        "to a kernel; pass a copy (x.copy())"
-    )
-
-
 class _Anchor(ctypes.c_char):
     """One byte at an address, keeping the array that owns it alive."""
 
-    array: _HostArray
+    array: HostArray
 
 
 def memory_of(device: cl.Device, context: cl.Context, largest: int) -> SharedMemory | BufferMemory:
@@ -59,20 +44,20 @@ class SharedMemory:
 
     pointer_offsets = False
 
-    def view(self, array: _HostArray) -> ArrayView:
+    def view(self, array: HostArray) -> ArrayView:
         """Describe `array`; its handle points at its first element."""
         try:
             handle: Any = cl.SVM(array)
             address = handle.svm_ptr
             writable = True
         except ValueError:  # read-only, or with gaps
-            address = _address(array)
+            address = address_of(array)
             anchor = _Anchor.from_address(address)
             anchor.array = array
             handle = cl.SVM(anchor)
             writable = array.flags.writeable
         if address % _ALIGNMENT and not array.flags.aligned:
-            _refuse_unaligned(array)
+            refuse_unaligned(array)
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
             ArrayView,
@@ -83,7 +68,7 @@ class SharedMemory:
         """What kernels take for so many bytes behind a handle, whose array the caller keeps."""
         return cl.SVM(_Anchor.from_address(handle.svm_ptr + by))
 
-    def view_code(self, array: _HostArray) -> ViewCode | None:
+    def view_code(self, array: HostArray) -> ViewCode | None:
         """How compiled code sees arrays like this one, if it is writable and without gaps.
 
         The others, PyOpenCL refuses to take as they are.
@@ -115,11 +100,11 @@ class BufferMemory:
         self._largest = largest
         self._buffer = lru_cache(maxsize=_KEPT_BUFFERS)(self._new_buffer)
 
-    def view(self, array: _HostArray) -> ArrayView:
+    def view(self, array: HostArray) -> ArrayView:
         """Describe `array`; its handle is the buffer of the memory that it is a view of."""
         if not array.flags.aligned:
-            _refuse_unaligned(array)
-        address = _address(array)
+            refuse_unaligned(array)
+        address = address_of(array)
         low, size = self._region(array)
         return ArrayView(
             array.dtype,
@@ -136,11 +121,11 @@ class BufferMemory:
         """Not for buffers, which go with offsets."""
         raise NotImplementedError("buffers go with offsets")
 
-    def view_code(self, array: _HostArray) -> ViewCode | None:
+    def view_code(self, array: HostArray) -> ViewCode | None:
         """None: each array's buffer is to be found."""
         return None
 
-    def _region(self, array: _HostArray) -> tuple[int, int]:
+    def _region(self, array: HostArray) -> tuple[int, int]:
         """Start and size of the owner's memory, or of the array's own where that is too large."""
         owner = array
         while isinstance(owner.base, np.ndarray):
@@ -173,10 +158,10 @@ _SHARED = ViewCode(
 )
 
 
-def _span(array: _HostArray) -> tuple[int, int]:
+def _span(array: HostArray) -> tuple[int, int]:
     """Where the array's memory starts, aligned for every element type, and its size from there."""
     if array.flags.forc:
-        low = _address(array)
+        low = address_of(array)
         high = low + array.nbytes
     else:
         low, high = np.lib.array_utils.byte_bounds(array)

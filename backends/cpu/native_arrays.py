@@ -18,6 +18,7 @@ from portable.backend import ArrayView, ViewCode, bytes_of
 from portable.dtypes import DType, dtype
 from portable.errors import OutOfMemoryError
 from portable.profiling import timeline
+from portable_backends.common.addresses import address_of
 from portable_backends.common.devices import ArrayDevice
 from portable_backends.cpu.native_device import NativeDevice
 
@@ -33,7 +34,7 @@ class _Memory(int):
     def of(cls, size: int) -> Self:
         """New memory that begins where a line of the caches does."""
         held = np.empty(size + _LINE, np.uint8)
-        address = held.__array_interface__["data"][0]
+        address = address_of(held)
         made = cls(address + -address % _LINE)
         made.held = held[-address % _LINE :][:size]
         return made

@@ -39,10 +39,11 @@ from portable.errors import (
     InterruptedLaunchError,
     LaunchError,
     OutOfMemoryError,
-    ShapeError,
 )
 from portable.profiling import timeline
 from portable.system import cache
+from portable_backends.common import addresses
+from portable_backends.common.addresses import HostArray, address_of, refuse_unaligned
 from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
 from portable_backends.cpu import processor
@@ -247,49 +248,21 @@ def _keep_code() -> None:
 
 # -- native device ---------------------------------------------------------------------------------
 
-_HostArray = np.ndarray[Any, Any]
 _new_view: Callable[..., ArrayView] = tuple.__new__
-_WORD: Final = ctypes.sizeof(ctypes.c_size_t)
-_DATA: Final = object.__basicsize__
-"""Where NumPy's arrays have the address of their elements, by its stable ABI."""
-
-
-def _memory_in_words() -> Any:
-    """All memory as words, by their numbers; None where arrays are not laid out as expected.
-
-    An array's own attributes make an object each, which takes ten times as long.
-    """
-    if _WORD != 8:
-        return None
-    words = (ctypes.c_size_t * (2**59)).from_address(0)
-    samples = np.zeros(3, np.int16), np.zeros((2, 2)), np.frombuffer(b"abcd", np.uint8)
-    for x in samples:
-        if words[(id(x) + _DATA) >> 3] != _asked(x):
-            return None
-    return words
-
-
-def _asked(array: _HostArray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 class AddressedMemory:
     """For devices whose kernels take addresses of the host's memory."""
 
     def __init__(self) -> None:
-        self._words = _memory_in_words()
         self._codes = {writable: self._code_of_views(writable) for writable in (False, True)}
 
-    def view(self, array: _HostArray) -> ArrayView:
+    def view(self, array: HostArray) -> ArrayView:
         """Describe `array`; its handle is the address of its first element."""
         flags = array.flags
         if not flags.aligned:
-            raise ShapeError(
-                f"a {array.dtype} array whose memory is not aligned to its elements cannot be "
-                "passed to a kernel; pass a copy (x.copy())"
-            )
-        words = self._words
-        at = words[(id(array) + _DATA) >> 3] if words is not None else _asked(array)
+            refuse_unaligned(array)
+        at = address_of(array)
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
             ArrayView,
@@ -300,7 +273,7 @@ class AddressedMemory:
         """A later address."""
         return handle + by
 
-    def view_code(self, array: _HostArray) -> ViewCode | None:
+    def view_code(self, array: HostArray) -> ViewCode | None:
         """How compiled code sees arrays like this one, read-only ones as JAX gives them, too."""
         flags = array.flags
         if type(array) is not np.ndarray or not flags.aligned:
@@ -314,8 +287,8 @@ class AddressedMemory:
             f"and {'' if writable else 'not '}{{x}}.flags.writeable"
         )
         handle = "asked({x})"
-        if self._words is not None:
-            handle = f"words[(id({{x}}) + {_DATA}) >> 3]"
+        if addresses.WORDS is not None:
+            handle = f"words[(id({{x}}) + {addresses.DATA}) >> 3]"
         return ViewCode(
             np.ndarray,
             same=same,
@@ -323,7 +296,7 @@ class AddressedMemory:
             address="{x}_handle",
             offset="0",
             owner="None",
-            names={"words": self._words, "asked": _asked},
+            names={"words": addresses.WORDS, "asked": address_of},
         )
 
 
@@ -339,8 +312,8 @@ def why_not() -> str:
     if importlib.util.find_spec(_PACKAGE) is None:
         return f"{_PACKAGE} is not installed"
     if processor.machine() is None or sys.platform not in SYSTEMS:
-        python = f"a Python of {8 * _WORD} bits on {platform.machine()} under {sys.platform}"
-        return f"LLVM's kernels are not made for {python}"
+        bits, where = 8 * addresses.WORD_BYTES, f"{platform.machine()} under {sys.platform}"
+        return f"LLVM's kernels are not made for a Python of {bits} bits on {where}"
     return ""
 
 

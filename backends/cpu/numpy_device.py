@@ -19,6 +19,7 @@ from portable.backend import ArrayView, Device, MemoryUse, ViewCode, bytes_of
 from portable.backend.queues import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
+from portable_backends.common.addresses import address_of
 from portable_backends.common.devices import RuntimeDevice, host_memory_use
 
 _DLPACK_CPU: Final = 1
@@ -49,8 +50,7 @@ class HostMemory(Protocol):
 def _on_a_line(shape: tuple[int, ...], kind: Any, size: int) -> np.ndarray[Any, Any]:
     """An array in memory of its own that begins where a line of the caches does."""
     memory = np.empty(size + _LINE, np.uint8)
-    address: int = memory.__array_interface__["data"][0]
-    return np.ndarray(shape, kind, memory, -address % _LINE)
+    return np.ndarray(shape, kind, memory, -address_of(memory) % _LINE)
 
 
 class NumPyDevice(Device):

@@ -40,6 +40,7 @@ from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.profiling import timeline
 from portable.system.isolation import with_room
+from portable_backends.common.addresses import address_of
 from portable_backends.common.devices import ArrayDevice, host_memory_use
 
 if TYPE_CHECKING:
@@ -122,10 +123,8 @@ class _Simulator(Device):
     def view(self, array: Any) -> ArrayView:
         """Describe an array of either kind; its handle is the same memory as NumPy sees it."""
         host = _host(array)
-        address = host.__array_interface__["data"][0]
-        return ArrayView(
-            host.dtype, host.shape, host.strides, host, address, writable=host.flags.writeable
-        )
+        at, writable = address_of(host), host.flags.writeable
+        return ArrayView(host.dtype, host.shape, host.strides, host, at, writable=writable)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""

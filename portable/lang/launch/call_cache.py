@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from portable.backend import ArrayView, Device
 from portable.dtypes import dtype
 from portable.errors import InterruptedLaunchError
@@ -166,7 +168,7 @@ def cached_call(
 def _key(calls: CallTraits, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
     try:
-        if is_tensor(arrays[0]):
+        if type(arrays[0]) is not np.ndarray and is_tensor(arrays[0]):
             if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
                 return None
             layouts = [None if x is None else (x.shape, x.stride()) for x in arrays]
