@@ -50,7 +50,7 @@ from portable_backends.common.devices import check
 from portable_backends.common.loans import Loans
 from portable_backends.common.tensor_maps import describing
 from portable_backends.cuda.parameter_blocks import ParameterBlock
-from portable_backends.cuda.streams import before_waits, get_ready
+from portable_backends.cuda.streams import StreamAt, before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
@@ -389,7 +389,8 @@ class CuPyDevice(Device):
 
     @contextmanager
     def _on_other_stream(self, address: int) -> Iterator[None]:
-        with self.stream_scope(), self._cupy.cuda.ExternalStream(address, self.index):
+        theirs = self._cupy.cuda.Stream.from_external(StreamAt(address))
+        with self.stream_scope(), theirs:
             yield
 
     def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from portable.backend.queues import Mark, Queue
@@ -240,6 +241,17 @@ class CuPyStream(Queue):
             self.handle.synchronize()
         except RuntimeError as error:
             raise DeviceFaultError(f"earlier work failed on the device: {error}") from error
+
+
+@dataclass(frozen=True)
+class StreamAt:
+    """Another library's stream, by its address, as CuPy takes one."""
+
+    address: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The version of the protocol, and the address."""
+        return 0, self.address
 
 
 def annotated(name: str) -> AbstractContextManager[None]:

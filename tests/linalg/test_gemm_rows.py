@@ -125,8 +125,13 @@ class Lent:
     """An array of another library."""
 
     def __init__(self, x: Any) -> None:
-        self.shape, self.dtype = x.shape, x.dtype
-        self.__dlpack__, self.__dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+        self.shape, self.dtype, self._lender = x.shape, x.dtype, x
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._lender.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._lender.__dlpack_device__()  # type: ignore[no-any-return]
 
 
 @pytest.mark.needs_processor

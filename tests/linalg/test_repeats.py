@@ -43,4 +43,4 @@ def test_either_of_two_pieces_may_be_done_first(
         a = random((300, 300), "float32", seed)
         q, r = on(device, qr, a)
         assert ratio(q @ r - a, a) < 30
-    assert len(calls) > 4  # of each matrix but the one whose launches are recorded
+    assert len(calls) > 1  # of the matrices before those whose launches are a graph

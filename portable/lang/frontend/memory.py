@@ -11,6 +11,7 @@ from portable.lang.frontend.conversion import as_index, as_type, register_of
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import INDEX_MARGIN
 from portable.lang.ir.types import Array, Region, Vector
 
 
@@ -44,14 +45,16 @@ def _shifted(builder: Builder, start: e.Expression, index: e.Expression) -> e.Ex
 
 def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expression:
     extent = view.extents[position]
+    constant = isinstance(item, int)
     index = as_index(builder, item)
-    if builder.bounds(index).high < 0:
-        constant = isinstance(item, int)
+    bounds = builder.bounds(index)
+    # Between narrow bounds it may stand in a branch that constants have emptied.
+    if bounds.high < 0 and (constant or bounds.low < -INDEX_MARGIN):
         what = f"the constant index {item}" if constant else "this index, whatever runs,"
         length = extent if isinstance(extent, int) else f"x.shape[{position}]"
         hint = f"indices do not wrap: count from the end by {length} - 1"
         builder.fail(f"{what} is negative", hint)
-    if isinstance(item, int) and isinstance(extent, int) and item >= extent:
+    if constant and isinstance(extent, int) and item >= extent:
         builder.fail(f"index {item} is out of range for extent {extent} of {describe(view)}")
     return index
 

@@ -237,7 +237,7 @@ UNITS: Final = (
     fault(
         "the last slot of a tile stays taken",
         WARPS + "_consume",
-        "if pieces.around is not None and not over: free(end)",
+        "if pieces.around is not None: free(end)",
         "pass",
         "products_in_turn_by_a_warpgroup",
         "wait",
