@@ -499,11 +499,12 @@ class Runtime:
             return
         forked = self._marked(self.current())
         first()
-        with self.chosen(beside):
-            self._wait_for(forked)
-            second()
-            joined = self._marked(beside.handle)
-        self._wait_for(joined)
+        try:
+            with self.chosen(beside):
+                self._wait_for(forked)
+                second()
+        finally:  # what was enqueued before an error uses arrays that are let go then
+            self._wait_for(self._marked(beside.handle))
 
     def _marked(self, queue: cl.CommandQueue) -> cl.Event:
         """A mark at the end of a queue, which is given to the device: others wait for it."""

@@ -170,6 +170,8 @@ class Fused:
         if is_tensor(sample) is not tensors or (tensors and not sample.is_cuda):
             return
         key = self._repeat_key(args)
+        if len(self._counts) >= _MAX_PLANS:
+            self._counts.clear()
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count % _REPEAT_AFTER == 0 and (repeat := self._learnt(args, result)) is not None:
             if len(self._repeats) >= _MAX_PLANS:

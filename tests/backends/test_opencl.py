@@ -380,6 +380,21 @@ def test_work_at_the_same_time_is_done_before_what_follows(opencl: Any) -> None:
     assert queues == [None, queues[1], queues[1]] * 3
 
 
+def test_what_follows_waits_for_work_beside_that_broke_off(opencl: Any) -> None:
+    x, marks = opencl.from_numpy(np.zeros(1 << 20, np.float32)), []
+
+    def fails() -> None:
+        for _ in range(50):
+            add_one[1 << 20](x)
+        marks.append(opencl.mark())
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        opencl._runtime.at_once(lambda: None, fails)
+    opencl._runtime.queue.finish()
+    assert marks[0].reached
+
+
 @kernel
 def add_one(x: kl.Array) -> None:
     i = kl.global_id(0)

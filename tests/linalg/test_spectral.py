@@ -227,6 +227,17 @@ def test_square_factors_in_stages(device: Device, shape: tuple[int, int]) -> Non
     check_svd(a, *on(device, svd, a, full_matrices=True))
 
 
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex64"])
+def test_zeros_in_stages(device: Device, kind: str) -> None:
+    """No rounding errors of numbers that were never there, of which an inverse is large."""
+    a = np.zeros((50, 50), kind)
+    u, s, vh = on(device, svd, a)
+    assert not s.any()
+    np.testing.assert_allclose(u @ vh @ (u @ vh).conj().T, np.eye(50), atol=1e-5)
+    assert not on(device, pinv, a).any()
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 4, 2), (2, 0, 3)], ids=str)
 def test_no_elements(device: Device, shape: tuple[int, ...]) -> None:
     a = np.zeros(shape, "float32")

@@ -82,9 +82,11 @@ def store_band(
 def store_values(
     scaled: kl.Array, largest: kl.Array, values: kl.Array, *, TARGET: int, REVERSED: bool
 ) -> None:
-    """The values of scaled matrices, scaled back; dimension 1 is the matrices."""
+    """The values of scaled matrices, scaled back, zeros of zeros; dimension 1 is the matrices."""
     i, matrix = kl.global_id(0), kl.global_id(1)
     n = values.shape[1]
     if matrix < values.shape[0] and i < n:
         value = scaled[matrix, n - 1 - i if REVERSED else i]
+        # What was not scaled would be as large as rounding errors of a matrix that was.
+        value = kl.where(largest[matrix] == 0, kl.cast(0, value.dtype), value)
         values[matrix, i] = scaled_by(value, power_bits(largest[matrix], TARGET), -1)

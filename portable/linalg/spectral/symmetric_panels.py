@@ -25,7 +25,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
-from portable.linalg.products.repeats import cached_plan, is_kept, repeated
+from portable.linalg.products.repeats import at_once, cached_plan, is_kept, repeated
 
 _ROWS: Final = 64
 _ITEMS: Final = 256
@@ -79,11 +79,12 @@ class SymmetricPanels:
         triangle.reflect(0, width)
         for first in range(0, n - width, width):
             stop, following = first + width, first + 2 * width
-            self.device.at_once(partial(self._multiply, first), partial(self._factor, first))
+            at_once(self.device, partial(self._multiply, first), partial(self._factor, first))
             self._make_lines(first)
             self._change(first, (stop, following))
             if following < n:
-                self.device.at_once(
+                at_once(
+                    self.device,
                     partial(triangle.reflect, stop, following),
                     partial(self._change, first, (following, n)),
                 )
