@@ -85,6 +85,15 @@ def test_calls_that_are_recognised_look_at_all_that_may_change(
             np.testing.assert_allclose(portable.to_numpy(found), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_calls_are_not_counted_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portable.array.fuse._MAX_PLANS", 4)
+    for turn in range(9):
+        monkeypatch.setattr("tests.array.test_fuse.FACTOR", 3.0 + turn)
+        first, _ = scaled(A[:2], 1.0)
+        close(first, (3 + turn) * A[:2] + np.float32(1))
+    assert len(scaled._counts) <= 4
+
+
 def test_one_kernel_and_no_step_twice() -> None:
     trace = Trace(portable.device("simulator"))
     x = trace.array(portable.float32, (5,))
