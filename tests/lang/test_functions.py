@@ -229,7 +229,7 @@ def contained(x, out):
     out[i, 0] = x[i] in (1, 3, 5)
     out[i, 1] = x[i] not in (1, x[0])
     out[i, 2] = 2 in (x[i], 3) and i > 2
-    out[i, 3] = x[i] in () or 3 in (x[i], 3)
+    out[i, 3] = x[i] == 2 or 3 in (x[i], 3)
 
 
 def test_in_compares_with_each_item(device: Device) -> None:

@@ -171,6 +171,7 @@ class Definition(ABC):
             except TypeError:
                 takes = "as a constant it takes " if name in constants else "it takes arrays, "
                 mend = "; make the class a frozen dataclass" if is_dataclass(x) else ""
+                mend = "; make it an array or a tuple" if isinstance(x, list) else mend
                 raise LaunchError(
                     f"{self.__name__} is given a {type(x).__name__} as {name}; {takes}numbers, and "
                     f"hashable constants such as tuples of numbers{mend}"
