@@ -137,6 +137,4 @@ def absent(namespace: Any, name: str, prefix: str = "xp") -> AttributeError:
         words = [word for word in public if not word.startswith("_")]
         near = get_close_matches(name, words, cutoff=_ALIKE)
         said = f"did you mean {prefix}.{near[0]}?" if near else _ON_THE_HOST
-    return AttributeError(
-        f"{prefix}.{name} is not in the Array API; {said}", name=name, obj=namespace
-    )
+    return AttributeError(f"{prefix}.{name} is not in the Array API; {said}", name=name)

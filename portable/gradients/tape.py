@@ -236,7 +236,8 @@ class Tape:
         if end is None or not any(x.overlaps(end.memory) for x in written):
             raise DataError(
                 "the loss is no array that something on the tape wrote: make it by a kernel, a "
-                "primitive or a function of pt.xp(); NumPy's own functions are not seen"
+                "primitive or a function of pt.xp(); NumPy's own functions, which are those of "
+                "pt.xp('cpu'), are not seen: pt.xp('cpu:native-arrays') has ones that are"
             )
         gradients = Gradients(self._dependent(wanted), self._versions)
         gradients.begin(end, _seed(loss, seed))

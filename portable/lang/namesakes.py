@@ -25,6 +25,7 @@ OTHERWISE_CALLED: Final = {
     "left_shift": "bitwise_left_shift",
     "power": "pow",
     "right_shift": "bitwise_right_shift",
+    "rint": "round",
 }
 """Words that the Array API calls otherwise than NumPy and `math`."""
 
@@ -40,7 +41,8 @@ def namesakes() -> dict[Any, Callable[..., Any]]:
     ufuncs = [f for f in vars(np).values() if isinstance(f, np.ufunc)]
     named = {f: OTHERWISE_CALLED.get(f.__name__, f.__name__) for f in (*in_math, *ufuncs)}
     alike = {f: words[name] for f, name in named.items() if name in words}
-    return {print: compile_time.print, np.where: words["where"], np.clip: words["clip"], **alike}
+    functions = {getattr(np, name): words[name] for name in ("where", "clip", "round")}
+    return {print: compile_time.print, **functions, **alike}
 
 
 def namesake(function: Any) -> Callable[..., Any] | None:

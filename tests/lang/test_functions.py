@@ -223,16 +223,32 @@ def test_bits_are_counted_in_the_type_of_the_number(device: Device, dtype: str) 
     np.testing.assert_array_equal(found, [3, 1, 31, 9])
 
 
+@pt.kernel
+def contained(x, out):
+    i = kl.global_id(0)
+    out[i, 0] = x[i] in (1, 3, 5)
+    out[i, 1] = x[i] not in (1, x[0])
+    out[i, 2] = 2 in (x[i], 3) and i > 2
+    out[i, 3] = x[i] == 2 or 3 in (x[i], 3)
+
+
+def test_in_compares_with_each_item(device: Device) -> None:
+    x = np.array([7, 1, 2, 2, 5], np.uint8)
+    _, found = run(device, contained[5, 1], x, np.zeros((5, 4), np.bool_))
+    alike = np.isin(x, (1, 3, 5)), ~np.isin(x, (1, 7)), np.arange(5) == 3, np.full(5, True)
+    np.testing.assert_array_equal(found, np.stack(alike, 1))
+
+
 def of_the_language(x, y):
     i = kl.global_id(0)
     y[i] = kl.where(x[i] > 0, kl.sqrt(x[i]), kl.atan2(x[i], 2.0))
-    y[i] += kl.maximum(kl.sin(x[i]), 0.5)
+    y[i] += kl.maximum(kl.sin(x[i]), 0.5) + kl.round(x[i]) + kl.round(y[i])
 
 
 def of_python_and_numpy(x, y):
     i = kl.global_id(0)
     y[i] = np.where(x[i] > 0, math.sqrt(x[i]), np.arctan2(x[i], 2.0))
-    y[i] += np.maximum(np.sin(x[i]), 0.5)
+    y[i] += np.maximum(np.sin(x[i]), 0.5) + np.round(x[i]) + np.rint(y[i])
 
 
 def test_functions_of_math_and_numpy_are_the_words_that_mean_the_same() -> None:

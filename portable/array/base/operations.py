@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol, TypeVar
 from portable import lang as kl
 from portable.dtypes import DType, float64
 from portable.lang.function import function
-from portable.lang.namesakes import OTHERWISE_CALLED
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps import elementwise
 from portable.primitives.maps.work import Expression, Operation
@@ -213,6 +212,3 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("subtract", "iufc", kl.subtract),
     )
 }
-
-OF_UFUNCS: Final = OTHERWISE_CALLED | {"rint": "round"}
-"""What operations are called of NumPy's element-wise functions that have other names."""

@@ -17,13 +17,14 @@ from portable import dtypes
 from portable import lang as kl
 from portable.array.base import conversion
 from portable.array.base.defaults import default_dtype
-from portable.array.base.operations import OF_UFUNCS, OPERATIONS
+from portable.array.base.operations import OPERATIONS
 from portable.array.base.operators import Operators
 from portable.array.functions import elementwise, manipulation
 from portable.array.fusion.fused_reduction_kernel import MOST_REDUCTIONS
 from portable.backend import Device
 from portable.dtypes import DType, bool_
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
+from portable.lang.namesakes import OTHERWISE_CALLED
 from portable.primitives.base.operands import (
     accumulator,
     broadcast_shapes,
@@ -290,7 +291,7 @@ class Traced(Operators, Expression):
         """NumPy's functions by the Array API's names."""
         if method == "reduce" and ufunc.__name__ in _REDUCING:
             return self._reduced(_REDUCING[ufunc.__name__], options.pop("axis", 0), **options)
-        operation = OPERATIONS.get(OF_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        operation = OPERATIONS.get(OTHERWISE_CALLED.get(ufunc.__name__, ufunc.__name__))
         if operation is None or method != "__call__" or options:
             refuse(f"numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
         plain = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)

@@ -15,7 +15,7 @@ import numpy as np
 
 from portable.absent_names import NUMERICS
 from portable.array.base import conversion
-from portable.array.base.operations import OF_UFUNCS, OPERATIONS, apply
+from portable.array.base.operations import OPERATIONS, apply
 from portable.array.functions import (
     elementwise,
     joining,
@@ -27,6 +27,7 @@ from portable.array.functions import (
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.products import tensordot
 from portable.errors import ShapeError
+from portable.lang.namesakes import OTHERWISE_CALLED
 from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage
 
@@ -144,7 +145,7 @@ class NumPyFunctions:
         if method == "__call__" and not options:
             if ufunc is np.matmul:
                 return _namespace("numpy").matmul(*operands)
-            operation = OPERATIONS.get(OF_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+            operation = OPERATIONS.get(OTHERWISE_CALLED.get(ufunc.__name__, ufunc.__name__))
             if operation is not None:
                 return apply(operation, *operands)
         raise TypeError(_missing(name, self, options))

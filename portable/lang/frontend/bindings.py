@@ -76,6 +76,8 @@ class BindingTranslator(CallTranslator):
         count = len(targets) - len(stars)
         if items is None or len(items) < count or (not stars and len(items) > count):
             hint = "name its fields: x.name" if isinstance(value, Struct) else ""
+            if isinstance(value, View):
+                hint = "its extent is not known when compiled: write x[0], x[1], ..."
             self.builder.fail(f"{describe(value)} does not unpack to {len(targets)} names", hint)
         for at in stars:
             end = at + len(items) - count

@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import product
 from types import MethodType
@@ -124,9 +124,16 @@ class ExpressionTranslator(NameTranslator):
             return self._identical(x, y) == isinstance(op, ast.Is)
         if isinstance(op, ast.In | ast.NotIn):
             inside = y if isinstance(y, frozenset | str) else sequence(y)
-            if inside is None or at_run_time(x) or at_run_time(inside):
-                self.builder.fail("'in' takes compile-time constants", "compare with each item")
-            return (x in inside) == isinstance(op, ast.In)
+            if inside is None or (isinstance(inside, str) and at_run_time(x)):
+                self.builder.fail(
+                    f"'in' of {describe(x)} and {describe(y)}", "compare with each item"
+                )
+            if not at_run_time(x) and not at_run_time(inside):
+                return (x in inside) == isinstance(op, ast.In)
+            contained = self._any_or_all(any, [self._compare(ast.Eq(), x, item) for item in inside])
+            if isinstance(op, ast.NotIn):
+                return arithmetic.logical_not(self.builder, contained)
+            return contained
         method = structs.comparison_of(self.builder, _BY_NODE[type(op)].op, x, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
@@ -162,6 +169,23 @@ class ExpressionTranslator(NameTranslator):
             same = self._compare(ast.Eq(), one, other)
             equal = same if equal is True else self._both(equal, same)
         return arithmetic.logical_not(self.builder, equal) if isinstance(op, ast.NotEq) else equal
+
+    def _any_or_all(self, function: Any, items: Iterable[Any]) -> Any:
+        stop, what = function is any, f"an item of {function.__name__}()"
+        op: e.BinaryOp = "or" if stop else "and"
+        result: Any = not stop
+        for x in items:
+            if not isinstance(x, Value):
+                if constant_truth(self.builder, x, what) is stop:
+                    return stop
+                continue
+            item = Value(as_bool(self.builder, x, what))
+            result = (
+                arithmetic.binary(self.builder, op, result, item)
+                if isinstance(result, Value)
+                else item
+            )
+        return result
 
     def _both(self, x: Any, y: Any) -> Any:
         if isinstance(y, bool):
@@ -357,23 +381,6 @@ class CallTranslator(ExpressionTranslator):
                 result = self._call_python(function, [result, x], {})
         return result
 
-    def _any_or_all(self, function: Any, items: tuple[Any, ...]) -> Any:
-        stop, what = function is any, f"an item of {function.__name__}()"
-        op: e.BinaryOp = "or" if stop else "and"
-        result: Any = not stop
-        for x in items:
-            if not isinstance(x, Value):
-                if constant_truth(self.builder, x, what) is stop:
-                    return stop
-                continue
-            item = Value(as_bool(self.builder, x, what))
-            result = (
-                arithmetic.binary(self.builder, op, result, item)
-                if isinstance(result, Value)
-                else item
-            )
-        return result
-
     def _on_sequences(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Python's functions of sequences, whose items may be anything."""
         given = [sequence(x) for x in args]
@@ -411,7 +418,7 @@ def _call_hint(function: Any, name: str) -> str:
     if hasattr(words, name):
         return f"write kl.{name}(...)"
     if getattr(math, name, None) is function:
-        return "the words of the language are in portable.lang, such as kl.exp"
+        return f"the language has no {name}: its functions are in portable.lang, such as kl.exp"
     if not callable(function):
         return ""
     if getattr(builtins, name, None) is function:

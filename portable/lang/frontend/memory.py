@@ -282,11 +282,12 @@ def store(
     """
     array = view.array
     if isinstance(value, View | tuple) or not is_number(value):
-        hint = "take its elements: such as x[i], or x[()] of a 0-d array"
-        builder.fail(
-            f"{describe(value)} cannot be stored in an array",
-            hint if isinstance(value, View) else "",
-        )
+        hint = ""
+        if isinstance(value, View):
+            hint = "take its elements: such as x[i], or x[()] of a 0-d array"
+        elif isinstance(value, tuple):
+            hint = "store its items one by one: x[i, 0], x[i, 1] = a, b"
+        builder.fail(f"{describe(value)} cannot be stored in an array", hint)
     where = place(builder, view, index)
     if array.dtype.is_complex:
         _store_complex(builder, array, where, value)

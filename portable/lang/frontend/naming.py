@@ -46,10 +46,13 @@ _AS_IT_IS: Final = frozenset(
 
 _CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
 _ELSEWHERE: Final = {
+    "blockDim": "local_size",
+    "blockIdx": "group_id",
     "block_dim": "local_size",
     "block_idx": "group_id",
     "cas": "atomic_compare_exchange",
     "grid": "global_id",
+    "gridDim": "num_groups",
     "grid_dim": "num_groups",
     "max": "maximum",
     "min": "minimum",
@@ -57,6 +60,7 @@ _ELSEWHERE: Final = {
     "shared": "local",
     "sync_threads": "barrier",
     "syncthreads": "barrier",
+    "threadIdx": "local_id",
     "thread_idx": "local_id",
     "threadfence": "fence",
 }

@@ -146,7 +146,10 @@ class Translator(BindingTranslator):
         condition = self.visit(node.test)
         self.builder.node = node
         if isinstance(condition, Value):
-            self.builder.fail("assert takes compile-time conditions", "write a flag to an array")
+            self.builder.fail(
+                "assert takes compile-time conditions",
+                "write kl.check(condition, message), or a flag to an array",
+            )
         if not constant_truth(self.builder, condition):
             message = self.visit(node.msg) if node.msg else ""
             self.builder.node = node

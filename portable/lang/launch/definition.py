@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Final, NoReturn
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
@@ -170,9 +170,11 @@ class Definition(ABC):
                 hash(constant_key(x))
             except TypeError:
                 takes = "as a constant it takes " if name in constants else "it takes arrays, "
+                mend = "; make the class a frozen dataclass" if is_dataclass(x) else ""
+                mend = "; make it an array or a tuple" if isinstance(x, list) else mend
                 raise LaunchError(
                     f"{self.__name__} is given a {type(x).__name__} as {name}; {takes}numbers, and "
-                    "hashable constants such as tuples of numbers"
+                    f"hashable constants such as tuples of numbers{mend}"
                 ) from None
         raise LaunchError(f"an argument of {self.__name__} is not hashable")
 
