@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +15,9 @@ from click.testing import CliRunner
 import portable as pt
 from portable import compiled, registry
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Argument, Box, Device
 from portable.cli import main
-from portable.compiled.compilation import constant_of, facts_of
+from portable.compiled.compilation import constant_of, facts_of, program_from
 from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
 
 SAXPY = "float, f32[:], f32[:]"
@@ -397,3 +397,20 @@ def test_what_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 2**18
     with pytest.raises(DataError, match="more than a package has"):
         pt.load_compiled(path)
+
+
+def test_boxes_of_packages_without_steps_are_of_neighbours() -> None:
+    box = Argument("box", 0, 0, pt.float16, Box((1, 0), (64, 8), (1, 1), 3))
+    argument = {**asdict(box), "type": "float16"}
+    description = {
+        "entry": "copies",
+        "dialect": "cuda",
+        "arguments": [argument],
+        "workgroup": [32, 1, 1],
+        "local_bytes": 1024,
+        "dynamic_local": False,
+        "flags": [],
+    }
+    assert program_from(description).arguments == (box,)
+    del argument["box"]["steps"]
+    assert program_from(description).arguments == (box,)

@@ -275,8 +275,11 @@ def _three(numbers: list[int]) -> tuple[int, int, int]:
 
 def _argument_from(description: Mapping[str, Any]) -> Argument:
     box = description["box"]
-    lists = [tuple(box[name]) for name in ("dims", "extents", "steps")] if box else []
-    made = Box(lists[0], lists[1], lists[2], int(box["swizzle"])) if box else None
+    made = None
+    if box:
+        dims = tuple(box["dims"])
+        steps = box.get("steps", [1] * len(dims))  # of earlier packages, boxes of neighbours alone
+        made = Box(dims, tuple(box["extents"]), tuple(steps), int(box["swizzle"]))
     kind = dtype(description["type"])
     return Argument(
         description["kind"], int(description["parameter"]), int(description["dim"]), kind, made
