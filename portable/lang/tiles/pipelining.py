@@ -197,7 +197,7 @@ _STAGGER: Final = 300
 """Nanoseconds, about half of what a warpgroup takes for a tile of eight bits and its additions.
 
 Warpgroups that begin together wait for the units and add together in every round. Apart, one adds
-while the other multiplies: a product of 8192 took 0.95 to 0.96 of the time on an H200.
+while the other multiplies: of three pairs of runs on an H200 two took 0.95 of the time, one 1.01.
 """
 
 _KEPT: Final = 72
