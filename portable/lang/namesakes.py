@@ -42,7 +42,8 @@ def namesakes() -> dict[Any, Callable[..., Any]]:
     named = {f: OTHERWISE_CALLED.get(f.__name__, f.__name__) for f in (*in_math, *ufuncs)}
     alike = {f: words[name] for f, name in named.items() if name in words}
     functions = {getattr(np, name): words[name] for name in ("where", "clip", "round")}
-    return {print: compile_time.print, **functions, **alike}
+    builtin = {max: words["maximum"], min: words["minimum"], print: compile_time.print}
+    return {**builtin, **functions, **alike}
 
 
 def namesake(function: Any) -> Callable[..., Any] | None:

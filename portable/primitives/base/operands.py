@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable import dtypes
-from portable import lang as kl
 from portable.dtypes import DType, complex64, complex128, float16, float32, float64, int64, uint64
 from portable.errors import BadIndexError, DTypeError, ShapeError
 from portable.lang.namesakes import namesake
@@ -242,7 +241,7 @@ def operation(x: Any) -> Any:
     DTypeError
         For ufuncs that kernels have not.
     """
-    word = {max: kl.maximum, min: kl.minimum}.get(x) or namesake(x) if callable(x) else None
+    word = namesake(x)
     if isinstance(x, np.ufunc) and word is None:
         raise DTypeError(
             f"kernels have no numpy.{x.__name__}; give a function of your own that they can call"
