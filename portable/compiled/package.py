@@ -26,7 +26,7 @@ from portable.compiled.compilation import (
 from portable.errors import DataError, DeviceError, LaunchError
 from portable.lang.arguments.arguments import Specialisation
 from portable.lang.launch.definition import Compiled
-from portable.lang.launch.launch import Launchable
+from portable.lang.launch.launchable import Launchable
 from portable.system.files import fork_safe_lock, write_whole
 
 _FORMAT: Final = 2

@@ -19,7 +19,7 @@ from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
 from portable.lang.launch.definition import Parameters
-from portable.lang.launch.launch import Launchable
+from portable.lang.launch.launchable import Launchable
 from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
 from portable.system.files import fork_safe_lock

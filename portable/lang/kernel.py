@@ -38,7 +38,8 @@ from portable.lang.launch.definition import (
     written_positions,
 )
 from portable.lang.launch.geometry import groups
-from portable.lang.launch.launch import Launchable, Launcher
+from portable.lang.launch.launch import Launcher
+from portable.lang.launch.launchable import Launchable
 from portable.lang.launch.packing import owners_of
 from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
+from portable.lang.emit.addresses import Addresses
 from portable.lang.emit.context import Text
 from portable.lang.emit.expressions import Expressions
-from portable.lang.emit.memory import Addresses
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.passes.operators import float_extreme

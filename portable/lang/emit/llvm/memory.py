@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from portable.dtypes import int32
+from portable.lang.emit.addresses import at_lane, swizzled_row, unit_axis
 from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suffix, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
-from portable.lang.emit.memory import at_lane, swizzled_row, unit_axis
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Turns, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
