@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from portable.errors import DeviceFaultError
-from portable_backends.cuda import nccl
-from portable_backends.cuda.nccl import Offer, opened
+from portable_backends.cuda import nccl, peers
+from portable_backends.cuda.peers import Offer, opened
 
 
 class _RuntimeError(RuntimeError):
@@ -137,7 +137,7 @@ class _Driver:
 @pytest.fixture
 def driver(runtime: _Runtime, monkeypatch: pytest.MonkeyPatch) -> _Driver:
     found = _Driver(runtime.noted)
-    monkeypatch.setattr(nccl, "driver", lambda: found)
+    monkeypatch.setattr(peers, "driver", lambda: found)
     return found
 
 
