@@ -355,8 +355,17 @@ def _foreign(array: Any) -> Device:
         raise _no_array(array)
     location = tensors.place_of(array) if tensors.is_tensor(array) else None
     memory, index = location or (int(part) for part in ask())
-    if memory == _HOST_MEMORY:
-        return device_for_numpy()
+    return device_for_numpy() if memory == _HOST_MEMORY else device_of_memory(memory, index)
+
+
+def device_of_memory(memory: int, index: int) -> Device:
+    """The device that DLPack gives these numbers; not the host's.
+
+    Raises
+    ------
+    DeviceError
+        If no backend takes memory of that kind.
+    """
     backend = _DLPACK_BACKENDS.get(memory)
     if backend is None:
         raise DeviceError(f"no backend takes memory of DLPack's kind {memory}")

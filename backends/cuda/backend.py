@@ -47,10 +47,10 @@ from portable.errors import (
 from portable.interchange.tensors import is_tensor, place_of
 from portable.profiling import timeline
 from portable_backends.common.devices import check
-from portable_backends.common.loans import Loans
+from portable_backends.common.loans import Loan, Loans
 from portable_backends.common.tensor_maps import describing
 from portable_backends.cuda.parameter_blocks import ParameterBlock
-from portable_backends.cuda.streams import StreamAt, before_waits, get_ready
+from portable_backends.cuda.streams import CuPyMark, StreamAt, before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
 
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
@@ -422,8 +422,6 @@ class CuPyDevice(Device):
 
     def mark(self) -> Mark:
         """An event on the current stream."""
-        from portable_backends.cuda.streams import CuPyMark
-
         with self.stream_scope():
             return CuPyMark(self._cupy.cuda.get_current_stream())
 
@@ -470,28 +468,38 @@ class CuPyDevice(Device):
         if is_tensor(array) and place_of(array) == (_DLPACK_KINDS[self.backend][0], self.index):
             return array_over(self._cupy, array, self.index)
         if device_type(array) in _DLPACK_KINDS[self.backend]:
-            with self.stream_scope():
-                shared = self._cupy.from_dlpack(array)
-            if self.owns(shared):
-                return self._on_loan(shared)
+            (taken,) = self.adopt_together((array,))
+            if self.owns(taken):
+                return taken
         raise DeviceMismatchError(
             f"{type(array).__module__}.{type(array).__name__} does not share memory with "
             f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
         )
 
-    def _on_loan(self, shared: Any) -> Any:
-        """The same array, whose memory its library gets back when launches are done with it."""
-        cuda = self._cupy.cuda
+    def adopt_together(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """CuPy arrays, whose memory their library gets back when launches are done with it all."""
+        take = self._cupy.from_dlpack
+        with self.stream_scope():
+            shared = [take(x) for x in arrays]
         loan = self._loans.loan(shared)
+        return [self._on_loan(x, loan) for x in shared]
+
+    def _on_loan(self, shared: Any, loan: Loan) -> Any:
+        """The same array, which holds the loan."""
+        cuda = self._cupy.cuda
         memory = cuda.UnownedMemory(shared.data.ptr, shared.nbytes, loan, self.index)
         pointer = cuda.MemoryPointer(memory, 0)
         return self._array(shared.shape, shared.dtype, pointer, shared.strides)
 
     def _mark_of_loans(self) -> Mark | None:
         """A mark, but for streams that are being captured, on which no event can be asked for."""
-        stream = self._cupy.cuda.get_current_stream(self.index)
-        captured = self.capabilities.replays and stream.is_capturing()
-        return None if captured else self.mark()
+        cuda = self._cupy.cuda
+        stream = cuda.get_current_stream(self.index)
+        if self.capabilities.replays and stream.is_capturing():
+            return None
+        if cuda.runtime.getDevice() != self.index:
+            return self.mark()
+        return CuPyMark(stream, timed=False)
 
 
 def _level(architecture: str) -> tuple[int, int]:

@@ -169,12 +169,14 @@ class CuPyMark(Mark):
     ----------
     stream : cupy.cuda.Stream
         The stream, of CuPy's current device.
+    timed : bool
+        Whether times to or from it are asked for.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, timed: bool = True) -> None:
         from cupy import cuda
 
-        self.event = cuda.Event()
+        self.event = cuda.Event(disable_timing=not timed)
         self.event.record(stream)
         self._cuda = cuda
 

@@ -343,6 +343,10 @@ class Device(ABC):
             "cannot share its memory; copy it with portable.asarray(x, device=...)"
         )
 
+    def adopt_together(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Arrays of this device over those of one call, which are known to lie in its memory."""
+        return [self.adopt(x) for x in arrays]
+
     def on_stream(self, address: int) -> AbstractContextManager[Any]:
         """May: a context in which work is enqueued on a stream that another library made."""
         from contextlib import nullcontext

@@ -26,7 +26,7 @@ from portable.dtypes import NARROW, dtype
 from portable.interchange import tensors
 from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
-from portable.namespace import device_of, elsewhere, on_device, takes_numpys
+from portable.namespace import device_of, device_of_memory, elsewhere, on_device, takes_numpys
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -203,14 +203,16 @@ _NO_SCOPE: Final = nullcontext()
 
 
 def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
-    """Arguments of which some are plain tensors of one device's, or others' arrays of the host's.
+    """Arguments of which some are plain tensors, or others' arrays, of one device.
 
     None where there are none such, or one that has to be looked at longer (`on_device`): this is
-    asked for at each call, and costs a microsecond a tensor, two an array.
+    asked for at each call, and costs a microsecond a tensor, two an array of the host. Where an
+    array lies is asked once, and those of a GPU are taken together.
     """
     arrays: list[Any] = []
     seen: list[tuple[Any, Any]] = []
-    device_index = -2
+    lent: list[int] = []
+    memory: Any = None  # a tensor's device's number, -1 for the host, or DLPack's numbers of others
     for x in values:
         kind = type(x)
         if kind in _NONE:
@@ -218,33 +220,58 @@ def tensors_viewed(values: Iterable[Any]) -> Viewed | None:
         elif is_tensor(x):
             device_number = x.get_device()
             view = tensors.host_view(x) if device_number < 0 else _gpu_view(x, device_number)
-            if view is None or (device_index != device_number and seen):
+            if view is None or (memory != device_number and memory is not None):
                 return None
-            device_index = device_number
+            memory = device_number
             seen.append((view, x))
             arrays.append(view)
         elif isinstance(x, tuple):
             return None
         elif is_other(x):
-            view = _host_view(x)
-            if view is None or device_index >= 0:
+            numbers, view = _memory_and_view(x)
+            if numbers is None or (memory != numbers and memory is not None):
                 return None
-            device_index = -1
-            seen.append((view, x))
-            arrays.append(view)
+            memory = numbers
+            if view is None:
+                lent.append(len(arrays))
+            else:
+                seen.append((view, x))
+            arrays.append(x if view is None else view)
         else:
             arrays.append(x)
+    if lent:
+        return _borrowed(arrays, lent, memory)
     if not seen:
         return None
-    return Viewed(arrays, seen, _NO_SCOPE if device_index < 0 else _on_its_stream(seen[0][1]))
+    return Viewed(arrays, seen, _NO_SCOPE if memory == _ON_HOST else _on_its_stream(seen[0][1]))
 
 
-def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
-    """A NumPy array over another library's array; None where that takes a longer look."""
+_ON_HOST: Final = -1
+
+
+def _memory_and_view(array: Any) -> tuple[Any, np.ndarray[Any, Any] | None]:
+    """Where another library's array lies, and NumPy's over it on the host.
+
+    None for that which takes a longer look.
+    """
     try:
-        return np.from_dlpack(array) if array.__dlpack_device__()[0] == tensors.HOST else None
+        kind, index = array.__dlpack_device__()
+        if kind == tensors.HOST:
+            return _ON_HOST, np.from_dlpack(array)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
-        return None  # none that exists yet, dtypes that NumPy lacks, gradients
+        return None, None  # none that exists yet, dtypes that NumPy lacks, gradients
+    # Classes derived from PyTorch's tensors work on its stream and record gradients.
+    plain = hasattr(array, "dtype") and not hasattr(array, "requires_grad")
+    return (kind, index) if plain and dtype(array.dtype) not in NARROW else None, None
+
+
+def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -> Viewed:
+    """Arguments, those of some numbers being arrays of one library in a GPU's memory."""
+    theirs = [arrays[i] for i in lent]
+    views = device_of_memory(*memory).adopt_together(theirs)
+    for i, view in zip(lent, views, strict=True):
+        arrays[i] = view
+    return Viewed(arrays, list(zip(views, theirs, strict=True)), _NO_SCOPE)
 
 
 def _gpu_view(tensor: Any, index: int) -> Any:
@@ -256,15 +283,7 @@ def _gpu_view(tensor: Any, index: int) -> Any:
 
 def _gpu_of(tensor: Any) -> Device:
     """The device of a tensor's memory."""
-    kind, index = tensors.place_of(tensor) or (0, 0)
-    name = _gpu_names.get((kind, index))
-    if name is None:
-        backend = "rocm" if kind == tensors.ROCM else "cuda"
-        name = _gpu_names[kind, index] = f"{backend}:{index}"
-    return registry.device(name)
-
-
-_gpu_names: Final[dict[tuple[int, int], str]] = {}
+    return device_of_memory(*(tensors.place_of(tensor) or (0, 0)))
 
 
 def _on_its_stream(tensor: Any) -> AbstractContextManager[None]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
+
+from portable import registry
 from portable.backend.queues import Mark
+from portable.interchange.libraries import exchanged
 from portable_backends.common.loans import Loans
+from portable_backends.cuda.backend import CuPyDevice
+from tests.support.compilers import CUDA
 
 
 class Array:
@@ -70,3 +80,76 @@ def test_no_mark_is_made_while_a_queue_is_captured() -> None:
     reached.wait()
     loans.settle()
     assert array() is None
+
+
+class Theirs(Array):
+    """An array of another library in the memory of a GPU, which counts how often it is asked."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self.asked += 1
+        return 2, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise NotImplementedError
+
+
+class Ours:
+    """CuPy's array over one of theirs, or over its memory."""
+
+    nbytes, shape, dtype, strides = 4, (1,), Theirs.dtype, (4,)
+
+    def __init__(self, *made_of: Any) -> None:
+        self._made_of = made_of
+        self.data = SimpleNamespace(ptr=0, device_id=0)
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The events that are made on a GPU that is not there."""
+    events: list[Any] = []
+
+    def event(disable_timing: bool) -> Any:
+        assert disable_timing
+        events.append(SimpleNamespace(done=False, record=lambda stream: None))
+        return events[-1]
+
+    stream = SimpleNamespace(is_capturing=lambda: False)
+    cupy: Any = ModuleType("cupy")
+    cupy.ndarray = cupy.from_dlpack = Ours
+    cupy.cuda = SimpleNamespace(
+        Device=lambda index: nullcontext(),
+        Event=event,
+        MemoryPointer=lambda *made_of: made_of,
+        UnownedMemory=lambda *made_of: made_of,
+        get_current_stream=lambda index: stream,
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    device = CuPyDevice("cuda", 0, CUDA)
+    monkeypatch.setitem(registry.registry._known, "cuda:0", device)
+    return events
+
+
+def test_arrays_of_one_call_are_one_loan(events: list[Any]) -> None:
+    arrays = Theirs(), Theirs()
+    gone = [weakref.ref(x) for x in arrays]
+
+    def work(*given: Any) -> Any:
+        assert [type(x) for x in given] == [Ours, int, Ours]
+        assert not events
+        return given[2]
+
+    assert exchanged(work, (arrays[0], 3, arrays[1]), {}) is arrays[1]
+    assert [x.asked for x in arrays] == [1, 1]
+    assert len(events) == 1
+    del arrays
+    exchanged(lambda _: None, (Theirs(),), {})
+    assert all(x() is not None for x in gone)
+    events[0].done = True
+    exchanged(lambda _: None, (Theirs(),), {})
+    assert all(x() is None for x in gone)

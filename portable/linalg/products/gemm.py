@@ -34,6 +34,7 @@ from portable.interchange.libraries import (
     is_other,
     prepares_for_other_libraries,
 )
+from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
@@ -129,13 +130,17 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
+    told: dict[str, Any]
     if recording.active and (recorder := recording.current()) is not None:
-        told: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+        told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         return recorder.operation(gemm, (a, b), told | {"activation": activation, **options})  # type: ignore[no-any-return]
-    if type(a) is np.ndarray and (away := device_elsewhere((a, b, c, bias, out), {})):
-        rest: dict[str, Any] = {"beta": beta, "c": c, "bias": bias, "activation": activation}
-        moved = MovedCall(away)
-        return moved.called(gemm, (a, b), {"alpha": alpha, "out": out, **rest, **options})  # type: ignore[no-any-return]
+    away = device_elsewhere((a, b, c, bias, out), {}) if type(a) is np.ndarray else None
+    if away is not None or (is_other(a) and not is_tensor(a)):  # tensors are known as they are
+        told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+        told |= {"activation": activation, **options}
+        if away is None:
+            return exchanged(gemm, (a, b), told)  # type: ignore[no-any-return]
+        return MovedCall(away).called(gemm, (a, b), told)  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
