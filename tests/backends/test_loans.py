@@ -95,13 +95,18 @@ class Theirs(Array):
         return 2, 0
 
     def __dlpack__(self, **_: Any) -> Any:
-        raise NotImplementedError
+        return self
 
 
 class Ours:
     """CuPy's array over one of theirs, or over its memory."""
 
     nbytes, shape, dtype, strides = 4, (1,), Theirs.dtype, (4,)
+
+    @classmethod
+    def from_dlpack(cls, array: Any) -> Ours:
+        assert array.__dlpack_device__() == (2, 0)
+        return cls(array.__dlpack__(stream=1))
 
     def __init__(self, *made_of: Any) -> None:
         self._made_of = made_of
@@ -120,7 +125,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     stream = SimpleNamespace(is_capturing=lambda: False)
     cupy: Any = ModuleType("cupy")
-    cupy.ndarray = cupy.from_dlpack = Ours
+    cupy.ndarray, cupy.from_dlpack = Ours, Ours.from_dlpack
     cupy.cuda = SimpleNamespace(
         Device=lambda index: nullcontext(),
         Event=event,
