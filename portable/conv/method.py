@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.layouts import as_nchw
 from portable.dtypes import DType, float32
 from portable.lang.function import Function
-from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
 from portable.tune.space import Parameters
 
@@ -126,8 +125,7 @@ class Method(ABC):
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         room = self.device.empty((shape.groups, each, depth, shape.window.count), self.kind)
         view = space.permute_dims(room, (3, 2, 0, 1))
-        launcher = arrange_filters[(shape.filters, max(1, depth)), None]
-        enqueue(launcher, w, view, each, 1, TAPS=shape.window.taps, TURNED=True)
+        arrange(w, view, each, turned=True)
         return space.reshape(room, (shape.filters, depth, *w.shape[2:]))
 
     @abstractmethod

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Device
 from portable.conv.direct.adding import clear
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange
 from portable.conv.direct.boxes import channels_last
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw, in_c_order
@@ -72,10 +72,7 @@ def window_filters(device: Device, shape: Geometry, w: Any, layout: Layout) -> A
     count, (filters, channels) = product_of_windows(shape, kind, layout).filters, w.shape[:2]
     if layout == "NHWC" and shape.window.count > 1:
         room = device.empty((1, filters, count // channels, channels), kind)
-        launcher = arrange_filters[(filters, channels), None]
-        taps = shape.window.taps
-        arranged = space.permute_dims(room, (2, 3, 0, 1))
-        enqueue(launcher, w, arranged, filters, 1, TAPS=taps, TURNED=False)
+        arrange(w, space.permute_dims(room, (2, 3, 0, 1)), filters)
         w = room
     return space.reshape(w, (filters, count, 1, 1))
 

@@ -12,7 +12,7 @@ from portable.conv.direct.adding import clear
 from portable.conv.direct.box_kernels import (
     BoxPlan,
     add_parts,
-    arrange_filters,
+    arrange,
     gather_patches,
     multiply_boxes,
 )
@@ -243,26 +243,26 @@ class Boxes(Method):
 
     @cached_property
     def along_channels(self) -> bool:
-        """Whether filters lie along channels, as warpgroups want all but halves."""
-        warpgroups = "wgmma.tf32" in self.device.capabilities.matrix_units
-        return self.splits == "first" and warpgroups and self.seen is self.shape
+        """Whether filters lie along channels, of which warpgroups take tiles of any width."""
+        kind = "tf32" if self.splits == "first" else self.kind.short
+        return f"wgmma.{kind}" in self.device.capabilities.matrix_units
 
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Filters as matrices (taps, C, blocks, K) of blocks, patches being channels of a tap."""
         shape, blocks, space = self.shape, self.blocks, self.device.namespace()
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
-        extents = taps, depth, blocks, self.padded(count)
-        if self.along_channels:
-            laid_out = self.device.empty((taps, blocks, count, self.padded(depth)), self.kind)
-            room = space.permute_dims(laid_out[..., :depth], (0, 3, 1, 2))
-        else:
-            room = self.device.empty(extents, self.kind)
-        launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
-        if self.patches or self.seen is not shape:
-            room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
-        return room[..., :count]
+        steps = self.window.count
+        if self.along_channels:
+            deep = taps // steps * depth
+            laid_out = self.device.empty((steps, blocks, count, self.padded(deep)), self.kind)
+            laid_out = laid_out[..., :deep]
+            room = space.reshape(laid_out, (steps, blocks, count, taps // steps, depth))
+            arrange(w, space.permute_dims(room, (0, 3, 4, 1, 2)), each, merged, turned)
+            return space.permute_dims(laid_out, (0, 3, 1, 2))
+        room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
+        arrange(w, room, each, merged, turned)
+        return space.reshape(room, (steps, -1, blocks, room.shape[3]))[..., :count]
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""

@@ -14,7 +14,7 @@ from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange
 from portable.conv.geometry import Geometry, Pair, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, activated
@@ -296,8 +296,7 @@ class Grouped(Method):
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         extents = (shape.window.count, depth, shape.groups, each)
         room = self.device.empty(extents, self.kind.register)
-        launcher = arrange_filters[(shape.filters, depth), None]
-        enqueue(launcher, w, room, each, 1, TAPS=shape.window.taps, TURNED=turned)
+        arrange(w, room, each, turned=turned)
         return self.device.namespace().reshape(room, (*shape.window.taps, depth, shape.filters))
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:

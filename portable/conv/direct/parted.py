@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.conv.direct.box_kernels import arrange_filters, seen_by
+from portable.conv.direct.box_kernels import arrange, seen_by
 from portable.conv.direct.boxes import FARTHEST, POINT, Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
@@ -134,8 +134,7 @@ class Parted(Boxes):
         depth, count = shape.channels // blocks, shape.filters // blocks
         room = self.device.empty((shape.window.count, depth, blocks, count), self.kind)
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        launcher = arrange_filters[(shape.filters, depth), None]
-        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
+        arrange(w, room, each, merged, turned)
         taps = self.window.count
         arranged = space.reshape(room, (taps, -1, blocks, count))
         laid_out = self.device.empty((taps, blocks, count, self._row // blocks), self.kind)
