@@ -337,8 +337,8 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
     Way("vendor", "", _one(Vendor), lambda x: x.algorithm == "vendor"),
     Way(
         "winograd",
-        "pack_filters convolve_blocks transform_filters transform_images multiply_many "
-        "part_filters gemm_tiles transform_results",
+        "pack_filters convolve_blocks transform_filters transform_images part_filters "
+        "gemm_tiles transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
     ),

@@ -18,14 +18,14 @@ from portable.tune.table import lookup
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more."""
 
+_TILES: Final = (16, 32, 64)
+"""Of a block of Winograd's method where work-items are alone."""
+
 _PLAIN: Final = {2: 8.0, 4: 2.5}
 """What products cost without matrix units beside those with them, by bytes of a factor."""
 
 _SHAPE: Final = ("C", "H", "W", "K", "N")
 """Channels, height, width, filters and images of the shape that an entry is for; 0 for all."""
-
-_UNUSED: Final = {"T": 32, "RUN": 1, "SPLIT": False}
-"""Parameters that are no matter of direct convolution."""
 
 _MOST_INEXACT: Final = 512
 """Channels up to which sums of matrix units are accurate enough."""
@@ -42,10 +42,6 @@ _MOST_ROWS: Final = 256
 
 _RESULTS: Final = 128 * 128
 """Of a tile; of fewer for each unit, direct sums are cut into parts, whose errors are less."""
-
-_USUAL_ALONE: Final = {"BM": 48, "BN": 32, "BK": 64, "STAGES": 1, "RUN": 1, "UNITS": False}
-"""What an entry has that is found by images with channels first, for those with channels last."""
-
 
 _PARTED: Final[tuple[Parameters, ...]] = tuple(
     {
@@ -69,41 +65,6 @@ _PARTED: Final[tuple[Parameters, ...]] = tuple(
 """Tiles whose sums work-items hold twice, those of a step beside those of all."""
 
 
-def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    if choice["ALGORITHM"] == "direct":
-        unused = all(choice[name] == value for name, value in _UNUSED.items())
-        return unused and GEMM.fits(choice, dtype, capabilities)
-    m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
-    alone = choice["WORKGROUP"] == 1
-    if alone != capabilities.single_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
-        return False
-    if choice["SPECIALISED"] or (choice["SPLIT"] and not _may_split(choice, dtype, capabilities)):
-        return False
-    room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
-    per_item = m * n // choice["WORKGROUP"] * dtype.register.itemsize // 4
-    small = stages * (m + n) * k * dtype.register.itemsize * 17 // 16 <= room
-    return bool(small and choice["T"] >= n and (alone or 16 <= per_item <= 160))
-
-
-def _is_read(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    """Whether a choice that fits differs from others in what convolutions read.
-
-    Where work-items are alone, images with channels first take nothing but the algorithm and ``T``;
-    those of half precision are searched with channels last.
-    """
-    if not _fits(choice, dtype, capabilities):
-        return False
-    if choice["ALGORITHM"] == "direct" or dtype is float16 or not capabilities.single_work_items:
-        return True
-    usual = {**_USUAL_ALONE, "BN": min(choice["T"], _USUAL_ALONE["BN"])}
-    return all(choice[name] == value for name, value in usual.items())
-
-
-def _may_split(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    units = choice["UNITS"] and "mma.tf32" in capabilities.matrix_units
-    return bool(units and dtype.register is float32)
-
-
 _VALUES: Final = {
     "ALGORITHM": ("direct", *(f"winograd{results}" for results in range(2, 7))),
     "T": (16, 32, 64, 128),
@@ -111,25 +72,41 @@ _VALUES: Final = {
     "BN": (16, *GEMM.values["BN"]),
     "BK": GEMM.values["BK"],
     "STAGES": GEMM.values["STAGES"],
-    "RUN": (1, 4),
     "SPECIALISED": (False, True),
     "WORKGROUP": GEMM.values["WORKGROUP"],
     "UNITS": (False, True),
-    "SPLIT": (False, True),
 }
 
-_USUAL: Final = {"SPECIALISED": False, "RESIDENT": 0, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+_UNUSED: Final = {
+    "T": 32,
+    "BM": 64,
+    "BN": 64,
+    "BK": 16,
+    "STAGES": 1,
+    "SPECIALISED": False,
+    "WORKGROUP": 64,
+    "UNITS": False,
+}
+"""Parameters that are no matter of an algorithm: tiles of Winograd's products are those of gemm."""
 
-SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
-"""Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
 
-A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
-`portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest. Where
-work-items are alone, images with channels first take only the algorithm and ``T`` from it, and no
-more is searched: the rest of `portable.conv.winograd.blocks.BlockPlan` follows from these.
+def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    if choice["ALGORITHM"] == "direct":
+        return choice["T"] == _UNUSED["T"] and GEMM.fits(choice, dtype, capabilities)
+    blocks = capabilities.single_work_items or choice["T"] == _UNUSED["T"]
+    return blocks and all(choice[name] == _UNUSED[name] for name in _UNUSED if name != "T")
+
+
+_LEFT_OUT: Final = {**_UNUSED, "RESIDENT": 0, **dict.fromkeys(_SHAPE, 0)}
+
+SPACE: Final = Space("conv", _VALUES, _fits, _LEFT_OUT)
+"""The algorithm, for a shape the fastest one; tiles of direct products.
+
+Where work-items are alone, images with channels first are convolved by Winograd's method in blocks
+of ``T`` tiles.
 """
 
-SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)
+SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _LEFT_OUT)
 """For gradients by filters, of which the columns are channels; after it comes the table of `SPACE`.
 """
 
@@ -139,25 +116,12 @@ def entry_of(shape: tuple[int, ...], choice: Parameters) -> Parameters:
     return {**choice, **dict(zip(_SHAPE, shape, strict=True))}
 
 
-def exact(choice: Parameters) -> Parameters:
-    """A choice by which matrix units add no more than a few products up: they round towards zero.
-
-    It takes 1.12 to 1.25 times the time on an H200.
-    """
-    return {**choice, "SPLIT": "exact"} if choice["SPLIT"] else choice
-
-
-def accurate(choice: Parameters, shape: Geometry, capabilities: Capabilities) -> Parameters:
-    """A choice for Winograd's products whose errors are within 4 times those of direct sums.
-
-    F(4 x 4) had 1.7 to 2.6 times their error on an H200, of more than 512 channels or beside sums
-    of few results, which are cut into parts, up to 6 times; exactly added 0.5 to 1.2 times.
-    """
-    return exact(choice) if adds_exactly(capabilities, shape) else choice
-
-
 def adds_exactly(capabilities: Capabilities, shape: Geometry) -> bool:
-    """Whether matrix units are to add no more than a few products up (`accurate`)."""
+    """Whether matrix units would add up more than a few products of Winograd's method.
+
+    They round towards zero: F(4 x 4) had 1.7 to 2.6 times the errors of direct sums on an H200, of
+    more than 512 channels or beside sums of few results, which are cut into parts, up to 6 times.
+    """
     deep = shape.channels // shape.groups > _MOST_INEXACT
     return leaves_units_idle(capabilities, shape) or deep or shape.window.taps != (3, 3)
 
@@ -176,7 +140,7 @@ def best_known(
     Parameters
     ----------
     capabilities, dtype, shape, table
-        As of `winograd_choices`.
+        As of `tiles_of_blocks`.
     weights : bool
         Whether the table is that of gradients by filters.
     """
@@ -184,17 +148,12 @@ def best_known(
     return next((choice["ALGORITHM"] for choice in known if choice["C"]), None)
 
 
-@lru_cache(maxsize=1024)
-def winograd_choices(
-    capabilities: Capabilities,
-    dtype: DType,
-    shape: Geometry,
-    columns: int,
-    matrices: int,
-    table: Any,
-    blocked: bool = True,
-) -> tuple[Parameters, ...]:
-    """Choices for products of Winograd's method, the best first, all of them of one ``T``.
+def tiles_of_blocks(
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
+) -> tuple[int, ...]:
+    """Tiles of a block, where work-items are alone, that the table lists for just this shape.
+
+    Those that there may be where it lists none.
 
     Parameters
     ----------
@@ -203,38 +162,13 @@ def winograd_choices(
     dtype : DType
         Of the products.
     shape : Geometry
-        Of the convolution, whose filters are the products' rows.
-    columns : int
-        Of a product.
-    matrices : int
-        Products.
+        Of the convolution.
     table : object
         The state of the user's table.
-    blocked : bool
-        Whether columns are tiles of images, in blocks of ``T``; else they are channels, and the
-        gradient by filters is wanted.
-    """
-    filters = shape.filters // shape.groups
-    known = _listed(capabilities, dtype, shape, table, not blocked)
-    transformed = [c for c in known if c["ALGORITHM"] != "direct"]
-    ranked = _ranked(transformed, (filters, columns, matrices), dtype, capabilities, blocked)
-    return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
-
-
-def tiles_of_blocks(
-    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
-) -> tuple[int, ...]:
-    """Tiles of a block that the table lists, for just this shape if it does, else for all.
-
-    Parameters
-    ----------
-    capabilities, dtype, shape, table
-        As of `winograd_choices`.
     """
     known = _listed(capabilities, dtype, shape, table, weights=False)
-    transformed = [choice for choice in known if choice["ALGORITHM"] != "direct"]
-    exact_here = [choice for choice in transformed if choice["C"]]
-    return tuple(sorted({choice["T"] for choice in exact_here or transformed}))
+    here = {choice["T"] for choice in known if choice["C"] and choice["ALGORITHM"] != "direct"}
+    return tuple(sorted(here)) or _TILES
 
 
 @lru_cache(maxsize=1024)
@@ -251,7 +185,7 @@ def direct_choices(
     Parameters
     ----------
     capabilities, dtype, shape, table
-        As of `winograd_choices`.
+        As of `tiles_of_blocks`.
     split : bool, "first" or "exact"
         Whether matrix units multiply single precision by parts.
     blocks : int
@@ -306,7 +240,7 @@ def parted_choices(
     Parameters
     ----------
     capabilities, table
-        As of `winograd_choices`.
+        As of `tiles_of_blocks`.
     size : (int, int, int)
         Rows and columns of the matrices, and how many there are.
     """
@@ -327,7 +261,7 @@ def sum_choices(
     Parameters
     ----------
     capabilities, dtype, shape, table
-        As of `winograd_choices`.
+        As of `tiles_of_blocks`.
     size : (int, int, int)
         Filters, channels and taps.
     split : bool, "first" or "exact"
@@ -379,7 +313,6 @@ def _ranked(
     size: tuple[int, int, int],
     dtype: DType,
     capabilities: Capabilities,
-    blocked: bool = False,
 ) -> list[Parameters]:
     """Those for just this shape first, then by what the busiest compute unit has to work out.
 
@@ -387,18 +320,15 @@ def _ranked(
     """
     units = max(1, capabilities.compute_units)
     costs = [
-        _cost(choice, size, units, choice["T"] if blocked else 1)
-        * _without_units(choice, dtype, capabilities)
-        * (1 + _STEP * at)
+        _cost(choice, size, units) * _without_units(choice, dtype, capabilities) * (1 + _STEP * at)
         for at, choice in enumerate(listed)
     ]
     order = sorted(range(len(listed)), key=lambda at: (not listed[at]["C"], costs[at]))
     return [listed[at] for at in order]
 
 
-def _cost(choice: Parameters, size: tuple[int, int, int], units: int, block: int) -> float:
+def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
     m, n, count = size
-    n = -(-n // block) * block
     tiles = -(-m // choice["BM"]) * -(-n // choice["BN"]) * count
     alone = choice["WORKGROUP"] == 1
     each = m * n * count / tiles if alone else choice["BM"] * choice["BN"]
