@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Final
 
@@ -21,6 +22,7 @@ from portable.lang.ir.kernel import (
     linear_id,
     map_block,
     map_blocks,
+    map_operands,
     reinterpret,
     sub_group_id,
     sub_group_local_id,
@@ -195,6 +197,16 @@ class Bindings:
         """The bindings since the last call, to stand before the statement that uses them."""
         made, self._made = self._made, []
         return made
+
+    def changed(self, block: s.Block, change: Callable[[e.Expression], e.Expression]) -> s.Block:
+        """A block with its expressions changed, and what they need bound before each statement."""
+        out: list[s.Statement] = []
+        for x in block:
+            self.loc = x.loc
+            made = map_operands(x, change)
+            out += self.taken()
+            out.append(map_blocks(made, partial(self.changed, change=change)))
+        return tuple(out)
 
 
 def _is_simple(x: e.Expression) -> bool:

@@ -26,7 +26,6 @@ from portable.lang.ir.kernel import (
     constant,
     constant_of,
     map_block,
-    map_blocks,
     map_children,
     map_expression,
     map_operands,
@@ -231,7 +230,8 @@ def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) ->
     bindings : Bindings
         The kernel's names and what they are bound to.
     """
-    return replace(kernel, body=_Operators(kernel, semantics, bindings).block(kernel.body))
+    operators = _Operators(kernel, semantics, bindings)
+    return replace(kernel, body=bindings.changed(kernel.body, operators.expression))
 
 
 class _Operators:
@@ -240,16 +240,6 @@ class _Operators:
         self._semantics = semantics
         self._facts = bindings.facts
         self._bindings = bindings
-
-    def block(self, block: s.Block) -> s.Block:
-        """A block with what its statements need bound before each of them."""
-        out: list[s.Statement] = []
-        for x in block:
-            self._bindings.loc = x.loc
-            made = map_operands(x, self.expression)
-            out += self._bindings.taken()
-            out.append(map_blocks(made, self.block))
-        return tuple(out)
 
     def expression(self, x: e.Expression) -> e.Expression:
         """An expression; what is known is known of the operands as they were."""
@@ -396,7 +386,7 @@ def lower_functions(
     if owned.issuperset(called):
         return kernel
     functions = _Functions(owned, capabilities, semantics, bindings)
-    body = functions.block(kernel.body)
+    body = bindings.changed(kernel.body, lambda x: map_expression(x, functions.inlined))
     return replace(kernel, body=body, variables=(*kernel.variables, *functions.variables))
 
 
@@ -414,17 +404,7 @@ class _Functions:
         self._semantics = semantics
         self._bindings = bindings
 
-    def block(self, block: s.Block) -> s.Block:
-        """A block with what its statements call worked out before each of them."""
-        out: list[s.Statement] = []
-        for x in block:
-            self._bindings.loc = x.loc
-            made = map_operands(x, lambda y: map_expression(y, self._inlined))
-            out += self._bindings.taken()
-            out.append(map_blocks(made, self.block))
-        return tuple(out)
-
-    def _inlined(self, x: e.Expression) -> e.Expression:
+    def inlined(self, x: e.Expression) -> e.Expression:
         if not isinstance(x, e.Call) or x.function in self._owned:
             return x
         kinds = tuple(a.type for a in x.arguments)
