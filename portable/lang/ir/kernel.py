@@ -429,6 +429,18 @@ def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
     return e.Compare(op, x, constant(value, x.type))
 
 
+def neighbour(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:
+    """An index so many elements further along an axis."""
+    at = axis % len(index)
+    here, kind = index[at], index[at].type
+    assert isinstance(kind, DType)
+    if isinstance(here, e.Const):
+        moved: e.Expression = e.Const(int(here.value) + lane, kind)
+    else:
+        moved = e.Binary("add", here, e.Const(lane, kind)) if lane else here
+    return (*index[:at], moved, *index[at + 1 :])
+
+
 def constant_of(x: e.Expression) -> float | None:
     """The number that an expression is, for vectors in every lane; None where it is none."""
     match x:
