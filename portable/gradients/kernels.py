@@ -63,7 +63,7 @@ _TURNS: Final = 4
 """The most strips of a thread."""
 
 _FEW_ROWS: Final = 16
-"""Rows that a work-item each adds up for an element."""
+"""Rows that are added one after the other."""
 
 _WIDEST: Final = 1024
 _LARGE: Final = 512
@@ -265,7 +265,8 @@ class AdjointLauncher:
                 _add_narrow[into.size](x, into.reshape(-1))
             else:
                 rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
-                _add_rows[into.size](rows, into.reshape(-1))
+                for k in range(len(rows)):
+                    _add_row[into.size](rows, k, into.reshape(-1))
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -340,13 +341,10 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_rows(rows: kl.Array, out: kl.Array) -> None:
-    """Adds rows of numbers to others."""
+def _add_row(rows: kl.Array, k: int, out: kl.Array) -> None:
+    """Adds a row of numbers to others."""
     i = kl.global_id(0)
-    total = out[i]
-    for k in range(rows.shape[0]):
-        total += rows[k, i]
-    out[i] = total
+    out[i] += rows[k, i]
 
 
 @kernel
@@ -381,9 +379,12 @@ def _copied(
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
         return []
-    shapes = [(x.size // 3, ROW) if strips.padded else (count, x.size) for x in arrays]
-    rooms = zip(shapes, arrays, strict=True)
-    return [(fill(plan.room(shape, dtype(x.dtype)), 0), x) for shape, x in rooms]
+    copied: list[tuple[Any, Any]] = []
+    for x in arrays:
+        rows, wide = (x.size // 3, ROW) if strips.padded else (count, x.size)
+        room = fill(plan.room((rows * wide,), dtype(x.dtype)), 0)
+        copied.append((room.reshape(rows, wide), x))
+    return copied
 
 
 @kernel
