@@ -342,9 +342,7 @@ def reduce(
     results = results if isinstance(results, tuple) else (results,)
     if keepdims:
         shape = reduced_shape(given.shape, axes, keepdims=True)
-        results = tuple(
-            y.viewed(shape, contiguous_strides(shape, y.dtype.itemsize)) for y in results
-        )
+        results = tuple(y.shaped(shape) for y in results)
     return Elements(results, totals.kind).given()
 
 
