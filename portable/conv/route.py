@@ -290,8 +290,16 @@ class Asked(NamedTuple):
         return plain and (self.layout == "NHWC" or not self.alone)
 
 
+def _is_first(x: Asked) -> bool:
+    """Whether a first layer goes by work-items."""
+    if x.alone or x.choice is not None or 0 in (x.shape.channels, x.shape.images):
+        return False
+    halves = x.kind.itemsize == 2 and x.layout == "NHWC"
+    return (x.wide or halves) and is_first_layer(x.shape, halves)
+
+
 def _is_grouped(x: Asked) -> bool:
-    if x.wide and not x.alone and is_first_layer(x.shape):
+    if _is_first(x):
         return True
     ours = not x.flat and (x.layout == "NHWC" or not x.alone)
     if not ours or not has_few_channels(x.shape, not x.alone):
@@ -307,7 +315,7 @@ def _thin(x: Asked) -> Iterator[Boxes]:
 
 def _in_parts(x: Asked) -> Iterator[Boxes]:
     method = parted(x.device, x.shape, x.kind, x.layout)
-    if method:
+    if method and not _is_first(x):
         yield method
 
 

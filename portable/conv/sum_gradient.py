@@ -402,11 +402,10 @@ class BoxGradient:
         forward = self.forward
         if forward.choice is not None:
             return (forward.choice,)
-        capabilities = forward.device.capabilities
         taps, *size = self._matrices
         size = [*size, taps * forward.blocks]
         given = forward.kind, forward.shape, tuple(size), state(), forward.splits
-        return sum_choices(capabilities, *given)
+        return sum_choices(forward.device, *given)
 
     def _parts(self, images: int) -> int:
         """Into how many parts the sums over so many images are cut, to have all units at work."""

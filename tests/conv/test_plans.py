@@ -38,10 +38,6 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
         Case((2, 5, 9, 8), (8, 5, 3, 3), stride=(2, 1)), "direct", "NHWC", np.float16,
         "tensor.load.4",
     ),
-    "products of split numbers": (
-        Case((1, 20, 8, 7), (64, 20, 3, 3), padding=(1, 0)), "winograd2", "NCHW", np.float32,
-        "mma.tf32.m16n8k8",
-    ),
     "split numbers in boxes": (
         Case((2, 40, 6, 8), (24, 40, 3, 3), padding=(1, 1)), "direct", "NCHW", np.float32,
         "mma.tf32.m16n8k8",

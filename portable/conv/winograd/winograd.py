@@ -11,7 +11,7 @@ from portable.conv.direct.parted import PART, doubled, part_filters
 from portable.conv.geometry import Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import adds_exactly, parted_choices
+from portable.conv.tuning import PARTED, adds_exactly, ranked_schemes
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -26,8 +26,9 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.model import Product
 from portable.tune.space import Parameters
-from portable.tune.table import first_accepted, state
+from portable.tune.table import first_accepted
 
 _BLOCKS: Final = (32, 64, 128)
 _BLOCKS_ALONE: Final = (16, 32, 64)
@@ -234,8 +235,10 @@ class PartedWinograd(Winograd):
 
     @cached_property
     def _tiles(self) -> tuple[Parameters, ...]:
-        size = self.shape.filters, self.total, self.by.inputs**2
-        return parted_choices(self.device.capabilities, size, state())
+        product = Product(self.shape.filters, self.total, self.depth, self.by.inputs**2)
+        can = self.device.capabilities
+        ranked = ranked_schemes(can, self.kind, PARTED, product, self.depth, whole=True)
+        return tuple(choice for choice, _ in ranked)
 
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Parts of filters, transformed: a matrix (K, 2 C) for each element."""
