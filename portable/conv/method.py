@@ -119,8 +119,10 @@ class Method(ABC):
             Whether they are those of a convolution from K to C channels, of which this one makes
             the gradient by images.
         """
-        if not turned:
-            return w
+        return self.turned_filters(w) if turned else w
+
+    def turned_filters(self, w: Any) -> Any:
+        """Filters (K, C / groups, R, S) of those of a convolution from K to C channels."""
         shape, space = self.shape, self.device.namespace()
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         room = self.device.empty((shape.groups, each, depth, shape.window.count), self.kind)

@@ -21,8 +21,9 @@ from portable.conv.direct.grouped import Grouped, has_few_channels, is_first_lay
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.parted import parted
 from portable.conv.direct.product import Product, is_product
+from portable.conv.direct.windows import FewFilters, has_few_filters, product_of_filters
 from portable.conv.geometry import Geometry, Layout, suits_winograd
-from portable.conv.method import Method, Split
+from portable.conv.method import Method, Split, most_workspace
 from portable.conv.settings import Algorithm, Precision
 from portable.conv.tuning import best_known, leaves_units_idle
 from portable.conv.vendor import Vendor
@@ -81,8 +82,8 @@ def chosen(
         known = best_known(capabilities, kind, shape, state(), weights)
         if known in _ACCURATE:
             return cast(Algorithm, known)
-        first = layout == "NCHW" and not weights and is_first_layer(shape)
-        if first and not capabilities.single_work_items:
+        few = is_first_layer(shape) or (usual and kind is float32 and has_few_filters(shape))
+        if layout == "NCHW" and not weights and few and not capabilities.single_work_items:
             return "direct"
         return _best(capabilities, shape, kind, usual)
     if algorithm.startswith("winograd") and not suits_winograd(shape, int(algorithm[-1])):
@@ -313,6 +314,14 @@ def _thin(x: Asked) -> Iterator[Boxes]:
         yield from (tiles for tiles in _in_boxes(x) if not tiles.rows)
 
 
+def _by_windows(x: Asked) -> Iterator[Method]:
+    seen = product_of_filters(x.shape, x.kind)
+    product = method_of(x.device, seen, x.kind, x.layout, "direct", usual=True)
+    method = FewFilters(*x[:4], product=product)
+    if method.workspace()[0] * x.kind.itemsize <= most_workspace(x.device):
+        yield method
+
+
 def _in_parts(x: Asked) -> Iterator[Boxes]:
     method = parted(x.device, x.shape, x.kind, x.layout)
     if method and not _is_first(x):
@@ -349,6 +358,12 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         "gemm_tiles transform_results",
         _by_winograd,
         lambda x: x.algorithm.startswith("winograd"),
+    ),
+    Way(
+        "windows of few filters",
+        "arrange_filters add_windows",
+        _by_windows,
+        lambda x: x.usual and x.wide and not x.alone and has_few_filters(x.shape),
     ),
     Way(
         "parts of numbers",
