@@ -28,9 +28,9 @@ from portable.lang.tiles.summations import (
     Columns,
     Summation,
     are_neighbours,
-    for_element,
     for_vector,
     of_columns,
+    reads_beside,
     summations,
 )
 from portable.lang.tiles.work import (
@@ -232,7 +232,9 @@ class Micro(Strategy):
             array = self._array(x.fragment)
             value: e.Expression = code.load(array, at, array.dtype)
             if elements is not None:
-                value = for_element(code, elements, row, column, value)
+                value = for_vector(
+                    code, elements, row, value, of_columns(code, elements, column, 1)
+                )
             code.store(x.target.array, index, value)
 
     def elements(self, x: s.ForElements) -> s.Block:
@@ -342,6 +344,7 @@ class Micro(Strategy):
             steps = code.let("depth", e.Select(fused.never, code.index(0), steps))
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
+            self._ask_ahead(code, fused, (i, j))
             turn = add(mul(j, array.shape[0]), i)
             prefetch(code, self._prefetched.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
@@ -367,6 +370,18 @@ class Micro(Strategy):
         if value.value:
             value = e.Select(fused.first, value, number(0, value.type))
         self._begin(code, fused, registers, value)
+
+    def _ask_ahead(self, code: Code, fused: Summation | None, tile: _Tile) -> None:
+        """Prefetches where a micro-tile goes in the last round, if what is there is read."""
+        if fused is None or fused.elements is None or not reads_beside(fused.elements):
+            return
+        micro, target = self._micro, fused.store.target
+        each = max(1, self.work.capabilities.cache_line // target.array.dtype.itemsize)
+        with code.when(fused.last), code.loop("u", micro.rows, unroll=-1) as u:
+            for column in range(0, micro.columns, each):
+                at = add(mul(tile[0], micro.rows), u), add(mul(tile[1], micro.columns), column)
+                there = target.array, place(target, *at)
+                code.emit(s.Instruction("prefetch", (), (), (there,), code.loc))
 
     def _put(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array

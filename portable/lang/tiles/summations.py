@@ -144,14 +144,9 @@ def for_vector(
     return known[x.value]
 
 
-def for_element(
-    code: Code, x: s.ForElements, row: e.Expression, column: e.Expression, value: e.Expression
-) -> e.Expression:
-    """What the body makes of one element."""
-    known: Known = {x.value: value, x.row: row, x.column: column}
-    for statement in _needed(x):
-        known[_variable(statement)] = _made(code, statement, known)
-    return known[x.value]
+def reads_beside(x: s.ForElements) -> bool:
+    """Whether elements of arrays are read at the element's own place."""
+    return any(_is_beside(y, x) for y in _needed(x))
 
 
 def _side_by_side(code: Code, values: list[e.Expression]) -> e.Expression:
