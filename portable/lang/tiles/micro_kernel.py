@@ -25,11 +25,9 @@ from portable.lang.tiles.panels import MicroShape, Packing, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
 from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
 from portable.lang.tiles.summations import (
-    Columns,
     Summation,
     are_neighbours,
     for_vector,
-    of_columns,
     reads_beside,
     summations,
 )
@@ -204,13 +202,14 @@ class Micro(Strategy):
         elements: s.ForElements | None = None,
     ) -> None:
         array, lanes, width = self._sums[x.fragment], self._micro.lanes, x.fragment.shape[1]
-        last, (held, beside) = add(column, lanes - 1), self._columns(code, elements, column)
+        last = add(column, lanes - 1)
+        beside = None if elements is None else are_neighbours(elements, column, lanes)
         index, end = place(x.target, row, column), place(x.target, row, last)
         inner = inside(x.target, index), inside(x.target, end)
         with code.when(both(smaller(last, width), *inner, beside)):
             values: e.Expression = code.load(array, at, vector_type(array.dtype, lanes))
             if elements is not None:
-                values = for_vector(code, elements, row, values, held)
+                values = for_vector(code, elements, row, column, values)
             code.store(x.target.array, index, values, kept_dims(x.target)[-1])
         with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
             column_number = e.Binary("add", column, lane)
@@ -232,9 +231,7 @@ class Micro(Strategy):
             array = self._array(x.fragment)
             value: e.Expression = code.load(array, at, array.dtype)
             if elements is not None:
-                value = for_vector(
-                    code, elements, row, value, of_columns(code, elements, column, 1)
-                )
+                value = for_vector(code, elements, row, column, value)
             code.store(x.target.array, index, value)
 
     def elements(self, x: s.ForElements) -> s.Block:
@@ -417,9 +414,7 @@ class Micro(Strategy):
         rows, columns = fused.fill.fragment.shape
         top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
         kind = vector_type(registers.dtype, micro.lanes)
-        held = [
-            self._columns(code, elements, add(left, v * micro.lanes)) for v in range(micro.vectors)
-        ]
+        firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
         array = self._sums[fused.fill.fragment]
         first = place(target, top, left)
         last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
@@ -428,29 +423,20 @@ class Micro(Strategy):
             smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
             inside(target, first),
             inside(target, place(target, last_row, last_column)),
-            *(beside for _, beside in held),
+            *(are_neighbours(elements, x, micro.lanes) for x in firsts if elements is not None),
         )
         with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
             row = code.let("row", add(top, u))
-            for v in range(micro.vectors):
+            for v, column in enumerate(firsts):
                 values: e.Expression = code.load(registers, (u, code.index(v)), kind)
                 if elements is not None:
-                    values = for_vector(code, elements, row, values, held[v][0])
-                index = place(target, row, add(left, v * micro.lanes))
+                    values = for_vector(code, elements, row, column, values)
+                index = place(target, row, column)
                 code.store(target.array, index, values, kept_dims(target)[-1])
         if whole is not None:
             with code.otherwise():
                 self._move(code, array, tile, registers, load=False)
                 self._store_tile(code, fused, tile)
-
-    def _columns(
-        self, code: Code, elements: s.ForElements | None, column: e.Expression
-    ) -> tuple[Columns, e.Expression | None]:
-        """What the epilogue makes of a vector's columns, and whether it reads neighbours there."""
-        if elements is None:
-            return Columns({}, {}, {}), None
-        held = of_columns(code, elements, column, self._micro.lanes)
-        return held, are_neighbours(elements, held, self._micro.lanes)
 
     def _store_tile(self, code: Code, fused: Summation, tile: _Tile) -> None:
         """Finishes and stores what exists of a micro-tile of the array."""
