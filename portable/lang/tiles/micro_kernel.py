@@ -19,11 +19,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Region, Space, Use
-from portable.lang.tiles.accumulators import inside, place
+from portable.lang.tiles.accumulators import ByElements, Element, inside, place
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
-from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
+from portable.lang.tiles.strategy import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.summations import (
     Summation,
     are_neighbours,
@@ -49,7 +49,7 @@ _Tile = tuple[e.Expression, e.Expression]
 """The numbers of a micro-tile down and across an accumulator."""
 
 
-class Micro(Strategy):
+class Micro(ByElements):
     """Accumulators as private arrays of micro-tiles; operands as panels."""
 
     def __init__(self, work: Work, part: Part) -> None:
@@ -157,20 +157,11 @@ class Micro(Strategy):
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """An operand as a tile is copied; an accumulator element by element."""
-        code = self.work.code(x.loc)
         held = self._panels.get(x.fragment)
-        if held is not None:
-            held.copy(code, (), x.source)
-            return code.block
-        with self._each(code, x.fragment) as (row, column, at):
-            index = place(x.source, row, column)
-            condition = inside(x.source, index)
-            array = self._sums[x.fragment]
-            with code.when(condition):
-                code.store(array, at, code.load(x.source.array, index, array.dtype.register))
-            if condition is not None:
-                with code.otherwise():
-                    code.store(array, at, number(0, array.dtype))
+        if held is None:
+            return super().load(x)
+        code = self.work.code(x.loc)
+        held.copy(code, (), x.source)
         return code.block
 
     def store(self, x: s.FragmentStore) -> s.Block:
@@ -179,7 +170,7 @@ class Micro(Strategy):
             return ()
         code = self.work.code(x.loc)
         if x.fragment in self._panels:
-            with self._each(code, x.fragment) as (row, column, at):
+            with self._each(code, x.fragment) as (row, column, at, _):
                 self._store_element(code, x, row, column, at)
             return code.block
         array, columns, lanes = self._sums[x.fragment], self._micro.columns, self._micro.lanes
@@ -236,34 +227,20 @@ class Micro(Strategy):
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Row after row, so that a compiler can make vectors of the columns."""
-        if x.fragment in self._fused:
-            return ()
-        code = self.work.code(x.loc)
-        array = self._array(x.fragment)
-        with self._each(code, x.fragment) as (row, column, at):
-            code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc))
-            for partner, other in zip(x.partners, x.others, strict=True):
-                code.emit(s.Assign(other, code.load(self._array(partner), at, other.type), x.loc))
-            code.emit(*x.body)
-            if x.writes:
-                code.store(array, at, stored(x.value, x.fragment))
-        return code.block
+        return () if x.fragment in self._fused else super().elements(x)
 
     def _array(self, fragment: Fragment) -> Array:
         held = self._panels.get(fragment)
         return self._sums[fragment] if held is None else held.array
 
     @contextmanager
-    def _each(
-        self, code: Code, fragment: Fragment
-    ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...]]]:
+    def _each(self, code: Code, fragment: Fragment) -> Iterator[Element]:
         """Row, column and index of an element, inside the loops over all."""
         held = self._panels.get(fragment)
         if held is not None:
             with self._operand_elements(code, held) as (line, lane):
                 row, column = (lane, line) if held.transposed else (line, lane)
-                yield row, column, held.element((), line, lane)
+                yield row, column, held.element((), line, lane), None
             return
         array, micro = self._sums[fragment], self._micro
         with (
@@ -274,7 +251,7 @@ class Micro(Strategy):
             column = code.let("column", add(mul(j, micro.columns), x))
             wide = array.shape[1] * micro.columns > fragment.shape[1]
             with code.when(smaller(column, fragment.shape[1]) if wide else None):
-                yield row, column, (i, j, u, x)
+                yield row, column, (i, j, u, x), None
 
     @contextmanager
     def _rows(
