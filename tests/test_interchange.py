@@ -186,7 +186,7 @@ def test_launches_alike_are_in_the_order_of_the_stream() -> None:
     x, y, out = (torch.zeros(6, 6, device=where) for _ in range(3))
     for stream in (torch.cuda.Stream(), None, torch.cuda.Stream()) if where == "cuda" else (None,):
         y.zero_()
-        torch.cuda.synchronize()
+        pt.synchronize(device_of(y))
         with torch.cuda.stream(stream):
             for count in range(1, 13):  # some of which are recognised
                 if stream is not None:
