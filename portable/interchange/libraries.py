@@ -155,17 +155,12 @@ def exchanged(
     kwargs : dict
         What it is given by name.
     """
-    viewed = tensors_viewed((*args, *kwargs.values()))
-    if viewed is not None:
-        return cast(_Result, _of_tensors(function, len(args), kwargs, viewed))
-    others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
-    device = device_of(*others)
-    exchange = _Exchange(device, others[0])
-    stream = stream_of(others)
-    if stream is None:
-        return cast(_Result, exchange.called(function, args, kwargs))
-    with device.on_stream(stream):
-        return cast(_Result, exchange.called(function, args, kwargs))
+    given = (*args, *kwargs.values())
+    viewed = tensors_viewed(given) or _looked_at(given)
+    values = viewed.values
+    named = dict(zip(kwargs, values[len(args) :], strict=True))
+    with viewed.scope:
+        return cast(_Result, viewed.given(function(*values[: len(args)], **named)))
 
 
 class Viewed(NamedTuple):
@@ -318,14 +313,23 @@ def _on_its_stream(tensor: Any) -> AbstractContextManager[None]:
     return _NO_SCOPE if address is None else _gpu_of(tensor).on_stream(address)
 
 
-def _of_tensors(
-    function: Callable[..., Any], positional: int, kwargs: dict[str, Any], viewed: Viewed
-) -> Any:
-    """A call with arrays in place of tensors, and its results as tensors."""
-    values = viewed.values
-    named = dict(zip(kwargs, values[positional:], strict=True))
-    with viewed.scope:
-        return viewed.given(function(*values[:positional], **named))
+def _looked_at(values: Sequence[Any]) -> Viewed:
+    """The same for arguments that take a longer look, among them arrays in tuples."""
+    others = [x for x in _leaves(values) if type(x) not in _NONE and is_other(x)]
+    device = device_of(*others)
+    seen: list[tuple[Any, Any]] = []
+
+    def taken(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return rebuilt(x, map(taken, x))
+        if type(x) in _NONE or not is_other(x):
+            return x
+        seen.append((on_device(device, x), x))
+        return seen[-1][0]
+
+    stream = stream_of(others)
+    scope = _NO_SCOPE if stream is None else device.on_stream(stream)
+    return Viewed([*map(taken, values)], seen, scope)
 
 
 def _tensor(values: Any) -> Any:
@@ -343,44 +347,6 @@ def _leaves(values: Iterable[Any]) -> Iterable[Any]:
             yield from x
         else:
             yield x
-
-
-class _Exchange:
-    """One call's arrays, as they were and as the operation sees them."""
-
-    def __init__(self, device: Device, sample: Any) -> None:
-        self._device = device
-        self._sample = sample
-        self._taken: dict[int, tuple[Any, Any]] = {}
-
-    def called(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """What the operation gives, with its arguments and its results exchanged."""
-        taken = self.taken
-        result = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
-        return self.given(result)
-
-    def taken(self, x: Any) -> Any:
-        """An argument as the operation takes it."""
-        kind = type(x)
-        if kind in _NONE:
-            return x
-        if isinstance(x, tuple):
-            return rebuilt(x, map(self.taken, x))
-        if not is_other(x):
-            return x
-        seen = on_device(self._device, x)
-        self._taken[id(seen)] = seen, x  # `seen` is kept, so that no other object has its id
-        return seen
-
-    def given(self, result: Any) -> Any:
-        """A result as the caller gets it."""
-        if isinstance(result, tuple):
-            return rebuilt(result, map(self.given, result))
-        if id(result) in self._taken:
-            return self._taken[id(result)][1]
-        return _in_library(self._sample, result) if self._device.owns(result) else result
 
 
 def _in_library(sample: Any, result: Any) -> Any:
