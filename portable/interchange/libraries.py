@@ -23,7 +23,7 @@ import numpy as np
 from portable import recording, registry
 from portable.backend import Device
 from portable.dtypes import NARROW, dtype
-from portable.interchange import tensors
+from portable.interchange import jax_arrays, tensors
 from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
 from portable.namespace import device_of, device_of_memory, elsewhere, on_device, takes_numpys
@@ -273,18 +273,10 @@ class _Located:
         return self._memory
 
     def __dlpack__(self, *, stream: Any = None, **wanted: Any) -> Any:
-        pack = _of_jaxlib(self._array, "buffer_to_dlpack_managed_tensor")
+        pack = jax_arrays.function_of(self._array, "buffer_to_dlpack_managed_tensor")
         if pack is None:
             return self._array.__dlpack__(stream=stream, **wanted)
         return pack(self._array, stream=stream)
-
-
-def _of_jaxlib(array: Any, name: str) -> Callable[..., Any] | None:
-    """What JAX's own functions for DLPack come to in C++, a few times faster; None for others."""
-    kind = type(array)
-    if kind.__name__ != "ArrayImpl":
-        return None
-    return getattr(sys.modules[kind.__module__], name, None)
 
 
 def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -> Viewed:
@@ -298,7 +290,9 @@ def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -
 
 def _gpu_view(tensor: Any, index: int) -> Any:
     """A CuPy array over a tensor; None where that takes a longer look."""
-    if not tensor.is_cuda or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+    if not tensor.is_cuda or tensor.is_conj() or tensor.is_neg():
+        return None
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         return None
     return _gpu_of(tensor).adopt(tensor)
 
@@ -356,18 +350,12 @@ def _in_library(sample: Any, result: Any) -> Any:
     kind = dtype(result.dtype)
     narrow = kind in NARROW
     shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
-    take = _of_jaxlib(sample, "dlpack_managed_tensor_to_buffer")
-    if take and kind.name in _SAME_IN_JAX and not isinstance(result, np.ndarray):
-        (device,) = sample.devices()
-        stream = device.get_stream_for_external_ready_events()
-        return take(result.__dlpack__(stream=stream), device, stream)
+    give = jax_arrays.giver_like(sample, kind.name)
+    if give is not None:
+        return give(result)
     xp = _namespace(sample)
     array = xp.from_dlpack(shared)
     return array.view(getattr(xp, kind.name)) if narrow else array
-
-
-_SAME_IN_JAX: Final = frozenset({"float32", "float16", "int32", "uint32", "complex64", "bool"})
-"""Dtypes that JAX has whether or not it is told to keep 64 bits."""
 
 
 def _namespace(array: Any) -> Any:
