@@ -31,7 +31,7 @@ from portable.primitives.base.operands import (
     reduced_shape,
 )
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides, released, stored
+from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
 from portable.primitives.mapping import copy
 from portable.primitives.moves.gathering import gathered_along
@@ -342,9 +342,7 @@ def reduce(
     results = results if isinstance(results, tuple) else (results,)
     if keepdims:
         shape = reduced_shape(given.shape, axes, keepdims=True)
-        results = tuple(
-            y.viewed(shape, contiguous_strides(shape, y.dtype.itemsize)) for y in results
-        )
+        results = tuple(y.shaped(shape) for y in results)
     return Elements(results, totals.kind).given()
 
 
@@ -362,7 +360,7 @@ def _write_reduce(
         out: tuple[Any, ...] = (reduced(recipe, x, axes, merge, totals.kinds[0]),)
     else:
         out = _by_elements(recipe, arrays, totals, axes)
-    return recipe.finish(*(y.viewed(kept, contiguous_strides(kept, y.dtype.itemsize)) for y in out))
+    return recipe.finish(*(y.shaped(kept) for y in out))
 
 
 def filled(device: Any, shape: Shape, total: Any) -> tuple[Storage, ...]:
