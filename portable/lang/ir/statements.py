@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from portable.backend import Box
 from portable.errors import Location
@@ -200,6 +200,10 @@ class If(Statement):
     loc: Location
 
 
+FEW: Final = -2
+"""Of a loop with too few rounds for copies of its body, or vectors of them, to be worth compiling."""
+
+
 @dataclass(frozen=True, slots=True)
 class For(Statement):
     """``for var in range(start, stop, step)``: Python's, the bounds evaluated once.
@@ -207,7 +211,7 @@ class For(Statement):
     `var` is bound anew each round and never reassigned; all have its type. A constant `step` is
     not zero; one only known at run time being zero means no round at all. `unroll`: 0 leaves it to
     the compiler, a number asks for so many copies of the body, -1 for full unrolling (the trip
-    count is then a constant), 1 forbids it.
+    count is then a constant), 1 forbids it, `FEW` says that the rounds are.
     """
 
     var: Variable = field(metadata=BINDS)
