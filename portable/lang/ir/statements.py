@@ -201,7 +201,7 @@ class If(Statement):
 
 
 FEW: Final = -2
-"""Of a loop with too few rounds for copies of its body, or vectors of them, to be worth compiling."""
+"""Of a loop with so few rounds that copies of its body, or vectors of them, gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
