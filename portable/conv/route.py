@@ -17,7 +17,6 @@ from portable.conv.costs import (
 )
 from portable.conv.direct.boxes import Boxes, boxes, by_matrix_units
 from portable.conv.direct.depthwise import Depthwise, is_depthwise
-from portable.conv.direct.direct import Gathered
 from portable.conv.direct.grouped import Grouped, has_few_channels, is_first_layer
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.parted import parted
@@ -309,6 +308,8 @@ def _is_first(x: Asked) -> bool:
 def _is_grouped(x: Asked) -> bool:
     if _is_first(x):
         return True
+    if not x.shape.channels:
+        return True
     ours = not x.flat and (x.layout == "NHWC" or not x.alone)
     if not ours or not has_few_channels(x.shape, not x.alone):
         return False
@@ -347,6 +348,8 @@ def _in_boxes(x: Asked) -> Iterator[Boxes]:
     tiles = boxes(x.device, x.shape, x.kind, x.layout, x.choice, x.split)
     if tiles:
         yield tiles
+    else:  # whose groups share no tile, and whose images are copied
+        yield Boxes(*x[:4], x.choice, False, patches=False, rows=x.layout == "NCHW")
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:
@@ -407,6 +410,5 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         lambda x: x.alone and x.choice is None and x.shape.channels > 0,
     ),
     Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
-    Way("gathered", "gathered_product", _one(Gathered)),
 )
 """How images are convolved with filters."""

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.conv.direct import direct
+from portable.conv.direct import gathered
 from portable.conv.direct.adding import add_up
 from portable.conv.direct.box_kernels import BoxPlan, sum_boxes
 from portable.conv.direct.boxes import Boxes, box_of, boxes, channels_last
-from portable.conv.direct.direct import Gathered
-from portable.conv.direct.grouped import Grouped, has_few_channels
+from portable.conv.direct.grouped import has_few_channels
 from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw, in_c_order
@@ -448,20 +447,20 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Where to put the gradient.
     """
     device, shape = method.device, method.shape
-    if isinstance(method, Grouped | Product) and not is_product(shape):
-        given = shape, method.kind, method.layout, None, method.split
-        method = boxes(device, *given) or Gathered(device, *given)
+    boxed, transformed = None, isinstance(method, Winograd | WinogradBlocks)
+    if isinstance(method, Boxes) or not (transformed or is_product(shape)):
+        boxed = boxes(device, shape, method.kind, method.layout, method.choice, method.split)
     if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:
         sum_groups(device, shape, method.layout, x, dy, dw)
         return
-    flat = shape.window.stride == (1, 1) or not isinstance(method, Boxes)
+    flat = shape.window.stride == (1, 1) or boxed is None
     # Sums over pixels of all images are not rounded on their way: there is one, or wide ones.
     exact = method.layout == "NHWC" or method.kind is method.kind.register
     if is_product(shape) and exact and flat and dy.size:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
-    if isinstance(method, Boxes):
-        BoxGradient(method).run(x, dy, dw)
+    if boxed is not None:
+        BoxGradient(boxed).run(x, dy, dw)
         return
     images, gradient = (as_nchw(device, a, method.layout) for a in (x, dy))
     if isinstance(method, WinogradBlocks):
@@ -469,7 +468,6 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
     if isinstance(method, Winograd) and dy.size:
         WinogradGradient(method).run(images, gradient, dw)
         return
-    count = max(1, direct.parts(device, method.shape))
-    partial = device.empty((count, *dw.shape), method.kind.register)
-    direct.filter_gradient(device, method.shape, images, gradient, partial, method.choice)
+    partial = device.empty((gathered.parts(device, shape), *dw.shape), method.kind.register)
+    gathered.filter_gradient(device, shape, images, gradient, partial, method.choice)
     add_up(device, partial, dw)

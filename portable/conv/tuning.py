@@ -38,6 +38,13 @@ _ADDED: Final = 0.01
 """Fitted to 178 tiles and parts of 21 layers of half precision on an H200, strided ones and of one
 tap among them: those that come first took 1.03 of the time of the best, at most 1.18."""
 
+_STEP: Final = 0.15
+"""What each place further down counts for: smaller tiles read more."""
+
+_AT_WORK: Final = 512
+"""Work-items that keep a compute unit busy: on an H200 3 x 3 with stride 2 of 512 channels of 8
+images of 14 x 14 took 0.48 of the time in parts for four workgroups of 128 a unit."""
+
 _FEWEST_STEPS: Final = 8
 """Of a part of a sum, beside which it costs little to write the part and to add it."""
 
@@ -48,7 +55,7 @@ _MOST_ROWS: Final = 256
 _RESULTS: Final = 128 * 128
 """Of a tile; of fewer for each unit, direct sums are cut into parts, whose errors are less."""
 
-PARTED: Final[tuple[Parameters, ...]] = tuple(
+_PARTED: Final[tuple[Parameters, ...]] = tuple(
     {
         "BM": rows,
         "BN": columns,
@@ -65,7 +72,6 @@ PARTED: Final[tuple[Parameters, ...]] = tuple(
         (128, 64, 4, 384, 1),
         (64, 128, 4, 288, 0),
         (64, 64, 3, 160, 0),
-        (128, 32, 4, 384, 1),
     )
 )
 """Tiles whose sums work-items hold twice, those of a step beside those of all."""
@@ -207,13 +213,11 @@ def direct_schemes(
     product = Product(shape.images * prod(shape.result), filters, steps * deep, blocks)
     own = () if split else _direct(can, dtype, shape, table)
     if split == "given":
-        own = PARTED
-    elif split == "first" and "wgmma.tf32" in can.matrix_units:  # words of as many bytes are half
+        return parted_schemes(can, product)
+    if split == "first" and "wgmma.tf32" in can.matrix_units:  # words of as many bytes are half
         halves = _direct(can, float16, shape, table)
         own = tuple({**c, "BK": c["BK"] // 2, "SPLIT": "first"} for c in halves if c["SPECIALISED"])
-    ranked = ranked_schemes(can, dtype, own, product, deep)
-    if split == "given":
-        return ranked
+    ranked = _ranked(can, dtype, own, product, deep)
     more = schemes(device, tiles_like(dtype), "tf32" if split else "auto", product)
     return (*ranked, *((_narrowed(choice, filters), parts) for choice, parts in more))
 
@@ -234,36 +238,43 @@ def _narrowed(choice: Parameters, filters: int) -> Parameters:
     return {**choice, "BM": rows, "BN": columns}
 
 
-def ranked_schemes(
-    capabilities: Capabilities,
-    dtype: DType,
-    listed: tuple[Parameters, ...],
-    product: Product,
-    deep: int,
-    whole: bool = False,
-) -> tuple[Scheme, ...]:
-    """Those for just this shape first, then by what tiles take in as many parts as suit them.
+def parted_schemes(capabilities: Capabilities, product: Product) -> tuple[Scheme, ...]:
+    """Those of parts of single precision, by what the busiest compute unit has to work out.
 
     Parameters
     ----------
     capabilities : Capabilities
         Of the device.
-    dtype : DType
-        Of the operands.
-    listed : tuple of mapping
-        Tiles.
     product : Product
-        Which is made.
-    deep : int
-        Channels of a tap, of which steps are made.
-    whole : bool
-        Whether sums are not to be cut.
+        Of parts, which take turns.
     """
+    units, ranked = capabilities.compute_units, []
+    for at, choice in enumerate(_PARTED):
+        tiles = _tiles(choice, product)
+        room = max(1, _AT_WORK // choice["WORKGROUP"]) * units
+        parts = max(1, min(room // tiles, product.k // choice["BK"] // _FEWEST_STEPS))
+        cost = -(-tiles // units) * choice["BM"] * choice["BN"] * (1 + _STEP * at)
+        ranked.append((cost, choice, parts))
+    return tuple((choice, parts) for _, choice, parts in sorted(ranked, key=lambda x: x[0]))
+
+
+def _tiles(choice: Parameters, product: Product) -> int:
+    return int(-(-product.m // choice["BM"]) * -(-product.n // choice["BN"]) * product.batch)
+
+
+def _ranked(
+    capabilities: Capabilities,
+    dtype: DType,
+    listed: tuple[Parameters, ...],
+    product: Product,
+    deep: int,
+) -> tuple[Scheme, ...]:
+    """Those for just this shape first, then by what tiles take in as many parts as suit them."""
 
     def timed(choice: Parameters) -> tuple[bool, float, Parameters, int]:
         steps = product.k // max(1, deep) * -(-deep // choice["BK"])
         seen = replace(product, k=steps * choice["BK"])
-        most = 1 if whole or capabilities.single_work_items else max(1, steps // _FEWEST_STEPS)
+        most = 1 if capabilities.single_work_items else max(1, steps // _FEWEST_STEPS)
         tried = [n for n in parts_of(choice, seen, capabilities) if n <= most] or [1]
         times = {n: _cycles(choice, n, seen, dtype, capabilities) for n in tried}
         parts = min(times, key=times.__getitem__)
@@ -282,7 +293,7 @@ def _cycles(
     results that are stored and partial sums.
     """
     m, n, k, size = choice["BM"], choice["BN"], choice["BK"], dtype.itemsize
-    tiles = -(-product.m // m) * -(-product.n // n) * product.batch * parts
+    tiles = _tiles(choice, product) * parts
     steps, rows = -(-product.k // k // parts), (m + n) * k * size / _ROW
     each = max(m * n * k * size / _PRODUCT_BYTES_A_CYCLE, rows * _CYCLES_A_ROW)
     turns = -(-tiles // max(1, capabilities.compute_units))

@@ -11,10 +11,10 @@ import pytest
 import portable as pt
 from portable.backend import Device
 from portable.conv.direct.boxes import Boxes
-from portable.conv.direct.direct import Gathered, tiles_for
 from portable.conv.direct.grouped import Grouped
 from portable.conv.direct.lanes import Lanes
 from portable.conv.direct.product import Product
+from portable.conv.direct.windows import FewFilters
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.method import Method
 from portable.conv.route import route
@@ -84,32 +84,24 @@ def products(method: Method) -> float:
         return float(stages.by.inputs**2 * stages.total * each)
     if isinstance(method, Product):
         return float(results * depth * shape.filters)
-    choice = tiles_of(method)
-    rows, columns, depth = shape.filters // shape.groups, prod(shape.result), shape.depth
-    if isinstance(method, Boxes):
-        rows, blocks = shape.filters // method.blocks, method.blocks
-        depth = shape.window.count * shape.channels // blocks
-        edges = -(-results // choice["BM"]) * choice["BM"], -(-rows // choice["BN"]) * choice["BN"]
-    else:
-        blocks = shape.images * shape.groups
-        edges = -(-rows // choice["BM"]) * choice["BM"], -(-columns // choice["BN"]) * choice["BN"]
-    return float(blocks * prod(edges) * -(-depth // choice["BK"]) * choice["BK"])
+    if isinstance(method, FewFilters):
+        return products(method.product)
+    assert isinstance(method, Boxes)
+    choice, rows = tiles_of(method), shape.filters // method.blocks
+    depth = shape.window.count * shape.channels // method.blocks
+    edges = -(-results // choice["BM"]) * choice["BM"], -(-rows // choice["BN"]) * choice["BN"]
+    return float(method.blocks * prod(edges) * -(-depth // choice["BK"]) * choice["BK"])
 
 
-def tiles_of(method: Any) -> Any:
-    if isinstance(method, Boxes):
-        return method._schemes[0][0]
-    shape = method.shape
-    count = shape.images * shape.groups
-    size = shape.filters // shape.groups, prod(shape.result), count
-    rung = "auto" if method.kind is float16 else "register"
-    return tiles_for(method.device, method.kind, rung, size)[0]
+def tiles_of(method: Boxes) -> Any:
+    return method._schemes[0][0]
 
 
 def sensible(device: Device, shape: Geometry, layout: Any, kind: DType) -> list[Method]:
-    """Ways that all do the layer: the one for few channels, the gathered one, the first choice."""
+    """Ways that all do the layer: the first choice, and boxes whose groups share no tile."""
     direct = route(device, shape, kind, layout, "direct", state()).method
-    return [direct, Gathered(device, shape, kind, layout)]
+    rows = layout == "NCHW"
+    return [direct, Boxes(device, shape, kind, layout, None, False, patches=False, rows=rows)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -12,7 +12,7 @@ import portable as pt
 from portable.backend import Device
 from portable.conv import prepare
 from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
-from portable.conv.direct.direct import tiles_for
+from portable.conv.direct.gathered import tiles_for
 from portable.conv.tuning import entry_of, tiles_of_blocks
 from portable.tune.table import device_keys, record, state, user_table
 from portable.tune.tunable import Tunable

@@ -211,7 +211,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "in stages", doors.EIGENVECTORS, "tridiagonalize solve_secular", ((70, 70),), _compiled
     ),
     # images
-    _way("gathered", doors.CONVOLUTION, "gathered_product", ((1, 9, 9, 8), (2, 9, 2, 2)), _crowd),
+    _way("boxes", doors.CONVOLUTION, "multiply_boxes", ((1, 9, 9, 8), (2, 9, 2, 2)), _crowd),
     _way(
         "a first layer", doors.CONVOLUTION, "arrange_filters convolve_groups",
         ((1, 1, 9, 8), (2, 1, 3, 3)), _crowd,
@@ -290,7 +290,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
-    "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
+    "add_up_filters add_up_taps clear_pixels gathered_product "
+    "sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",
     "add_windows convolve_channels sum_group_channels sum_group_pixels": "tests/conv/test_ways.py",
     # transforms

@@ -39,7 +39,10 @@ _ITEMS: Final = 256
 
 _FEWEST_USES: Final = 384
 _FEWEST_OF_STRIDES: Final = 160
-"""Products of an element that its copy has to save; strides take images apart anyway."""
+_FEWEST_OF_SMALL: Final = 256
+_SMALL: Final = 256
+"""Products of an element that its copy has to save; strides take images apart anyway, and images of
+few pixels leave tiles of other products empty."""
 
 _FEWEST_PRODUCTS: Final = 2e8
 _FEWEST_WITH_TAPS: Final = 2e7
@@ -89,6 +92,8 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     products = float(places * shape.depth * shape.filters)
     uses = _FEWEST_OF_STRIDES if strided else _FEWEST_USES
     plain = shape.window.count == 1 and not strided
+    if plain and prod(shape.result) < _SMALL:
+        uses = _FEWEST_OF_SMALL
     fewest = _FEWEST_PRODUCTS if plain else _FEWEST_WITH_TAPS
     deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
     if deep and products >= max(fewest, uses * copied):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from portable.conv.direct.adding import add_up
 from portable.conv.geometry import Geometry
@@ -13,6 +13,9 @@ from portable.conv.method import Epilogue, Method
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.rows import copy_into
+
+_ROW: Final = 16
+"""Of what rows of filters are multiples, which `gemm` would copy at each call."""
 
 
 def is_product(shape: Geometry) -> bool:
@@ -38,7 +41,8 @@ class Product(Method):
         matrix = space.reshape(w, (*groups, *lying))
         if (self.layout == "NHWC") == turned:
             return matrix
-        room = self.device.empty((*groups, *lying[::-1]), self.kind)
+        row = -(-lying[0] // _ROW) * _ROW
+        room = self.device.empty((*groups, lying[1], row), self.kind)[..., : lying[0]]
         copy_into(space.permute_dims(matrix, (0, 2, 1) if groups else (1, 0)), room)
         return room
 

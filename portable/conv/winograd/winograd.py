@@ -11,7 +11,7 @@ from portable.conv.direct.parted import PART, doubled, part_filters
 from portable.conv.geometry import Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import PARTED, adds_exactly, ranked_schemes
+from portable.conv.tuning import adds_exactly, parted_schemes
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -236,8 +236,7 @@ class PartedWinograd(Winograd):
     @cached_property
     def _tiles(self) -> tuple[Parameters, ...]:
         product = Product(self.shape.filters, self.total, self.depth, self.by.inputs**2)
-        can = self.device.capabilities
-        ranked = ranked_schemes(can, self.kind, PARTED, product, self.depth, whole=True)
+        ranked = parted_schemes(self.device.capabilities, product)
         return tuple(choice for choice, _ in ranked)
 
     def filters(self, w: Any, turned: bool = False) -> Any:
