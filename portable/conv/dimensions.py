@@ -49,20 +49,6 @@ class _VolumeOptions(_Way, total=False):
     layout: Literal["NCDHW", "NDHWC"]
 
 
-class _Activated(TypedDict, total=False):
-    """What goes to `conv2d` as it is."""
-
-    activation: Literal["relu"] | Function | Callable[..., Any] | None
-
-
-class _Lines(_LineOptions, _Activated, total=False):
-    """Keyword arguments of `conv1d`."""
-
-
-class _Volumes(_VolumeOptions, _Activated, total=False):
-    """Keyword arguments of `conv3d`."""
-
-
 class _Along(NamedTuple):
     """What a filter sees along the depth of volumes."""
 
@@ -78,7 +64,8 @@ def conv1d(
     w: Any,
     *,
     bias: Any = None,
-    **options: Unpack[_Lines],
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
+    **options: Unpack[_LineOptions],
 ) -> Any:
     """The correlation of lines with filters, ``torch.nn.functional.conv1d``.
 
@@ -111,7 +98,7 @@ def conv1d(
     """
     space, last, how = _of_lines("conv1d", (x, w, bias), options)
     images, filters = _as_images(space, x, last), _as_images(space, w, False)
-    return _as_lines(space, conv2d(images, filters, bias=bias, **how), last)
+    return _as_lines(space, conv2d(images, filters, bias=bias, activation=activation, **how), last)
 
 
 @takes_other_libraries
@@ -219,7 +206,8 @@ def conv3d(
     w: Any,
     *,
     bias: Any = None,
-    **options: Unpack[_Volumes],
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
+    **options: Unpack[_VolumeOptions],
 ) -> Any:
     """The correlation of volumes with filters, ``torch.nn.functional.conv3d``.
 
@@ -254,7 +242,7 @@ def conv3d(
     device, last, along, how = _of_volumes("conv3d", (x, w, bias), w.shape, options)
     space = device.namespace()
     images = _side_by_side(space, x, last, along)
-    result = conv2d(images, _flat(space, w), bias=bias, **how)
+    result = conv2d(images, _flat(space, w), bias=bias, activation=activation, **how)
     whole = space.reshape(result, (x.shape[0], -1, *result.shape[1:]))
     if last:
         return whole

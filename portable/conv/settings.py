@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
 from portable.conv.geometry import Layout, Padding, Pair, padding_of, pair
 
@@ -47,17 +47,7 @@ class Settings:
     precision: Precision = "usual"
 
 
-def settings(
-    *,
-    stride: int | Pair = 1,
-    padding: int | Padding = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
-    algorithm: Algorithm = "auto",
-    precision: Precision = "usual",
-    **unknown: object,
-) -> Settings:
+def settings(**options: Unpack[Options]) -> Settings:
     """Checks options.
 
     Parameters
@@ -72,31 +62,28 @@ def settings(
     TypeError
         For others.
     """
+    unknown = sorted(options.keys() - Options.__annotations__.keys())
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"convolutions have no setting {', '.join(unknown)}; they have {known}")
     try:
-        return _settings(
-            stride, padding, dilation, groups, layout, algorithm, precision, *sorted(unknown)
-        )
+        return _settings(**options)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-    given = stride, padding, dilation, groups, layout, algorithm, precision, *sorted(unknown)
-    return _settings.__wrapped__(*given)
+    return _settings.__wrapped__(**options)
 
 
 @lru_cache(maxsize=1024, typed=True)
 def _settings(
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: Any,
-    layout: Any,
-    algorithm: Any,
-    precision: Any,
-    *unknown: str,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    layout: Any = "NCHW",
+    algorithm: Any = "auto",
+    precision: Any = "usual",
 ) -> Settings:
-    if unknown:
-        known = ", ".join(Options.__annotations__)
-        raise TypeError(f"convolutions have no setting {', '.join(unknown)}; they have {known}")
     if layout not in _LAYOUTS:
         raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
     if algorithm not in ALGORITHMS:
