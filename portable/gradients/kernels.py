@@ -59,7 +59,7 @@ where many do."""
 _BESIDE: Final = 1024
 """Work-items of strips for each unit of a GPU."""
 
-_TURNS: Final = 4
+_TURNS: Final = 2
 """The most strips of a thread."""
 
 _FEW_ROWS: Final = 16
