@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -33,13 +33,14 @@ from portable.gradients.derived import (
     Needs,
     Way,
 )
+from portable.gradients.sums import set_to
 from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy, fill, reduce
+from portable.primitives import copy, reduce
 from portable.primitives.base.storage import contiguous_strides
 
 _MOST_FAMILIAR: Final = 4
@@ -77,6 +78,16 @@ class _Given(NamedTuple):
     arguments: tuple[Any, ...]
     gradients: tuple[Any, ...]
     constants: dict[str, Any]
+    fresh: frozenset[int] = frozenset()
+    """Gradients that hold nothing yet, by their numbers with those of structs in place."""
+
+    def cleared(self, but: Collection[int] = ()) -> _Given:
+        """The same, with nought in fresh gradients other than some."""
+        if self.fresh:
+            for number, x in enumerate(flattened(self.gradients)):
+                if x is not None and number in self.fresh and number not in but:
+                    set_to(x, 0.0)
+        return self._replace(fresh=self.fresh & frozenset(but))
 
 
 class AdjointKernel:
@@ -169,6 +180,12 @@ class AdjointLauncher:
             )
         self._launch(_Given(args[:half], args[half:], constants))
 
+    def begin(
+        self, args: tuple[Any, ...], gradients: tuple[Any, ...], fresh: Any, constants: Any
+    ) -> None:
+        """Launches it with gradients of which some, by their numbers, need not be nought before."""
+        self._launch(_Given(args, gradients, constants, frozenset(fresh)))
+
     def _plan(self, given: _Given) -> _Plan:
         """What is launched for arguments like these, once they are found to be fit."""
         constants = given.constants
@@ -203,6 +220,7 @@ class AdjointLauncher:
         plan = self._plan(given)
         try:
             if plan.needs is None:
+                given = given.cleared()
                 plan.launcher(*given[:2], (), **given.constants)
             else:
                 self._launch_all(plan, plan.needs.adjoint, given)
@@ -243,6 +261,7 @@ class AdjointLauncher:
                 self._launch(given)
                 return
             kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in heights)
+        given = given.cleared(plan.needs.gathered if plan.needs is not None else ())
         for number in range(len(adjoint.gathers)):
             self._gather(plan, number, given)
         groups = plan.items // prod(adjoint.kernel.workgroup)
@@ -295,7 +314,8 @@ class AdjointLauncher:
         assert plan.needs is not None
         shared = plan.needs.adjoint.gathers[number].shared
         order = plan.needs.adjoint.gathers[number].dims
-        shape = flattened(given.arguments)[plan.needs.gathered[number]].shape
+        argument = plan.needs.gathered[number]
+        shape = flattened(given.arguments)[argument].shape
         ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
         if shared:
             ndrange = tuple(map(max, ndrange, plan.sizes))
@@ -303,7 +323,8 @@ class AdjointLauncher:
         groups = prod(-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
         shares = tuple(plan.room((groups,), x.dtype) for x in shared)
         kernel = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
-        kernel[ndrange, workgroup](*given[:2], (*plan.sizes, *shares), **given.constants)
+        numbers = (*plan.sizes, int(argument in given.fresh))
+        kernel[ndrange, workgroup](*given[:2], (*numbers, *shares), **given.constants)
         _add_sums(shared, shares, given.gradients, plan.device)
 
     def _check_overlaps(self, device: Device, given: _Given) -> None:
@@ -382,8 +403,7 @@ def _copied(
     copied: list[tuple[Any, Any]] = []
     for x in arrays:
         rows, wide = (x.size // 3, ROW) if strips.padded else (count, x.size)
-        room = fill(plan.room((rows * wide,), dtype(x.dtype)), 0)
-        copied.append((room.reshape(rows, wide), x))
+        copied.append((set_to(plan.room((rows, wide), dtype(x.dtype)), 0.0), x))
     return copied
 
 

@@ -67,8 +67,9 @@ class Gather:
     Attributes
     ----------
     kernel : Kernel
-        Its parameters are the kernel's, then the gradients', then three numbers, the sizes of the
-        ndrange of the kernel, and the arrays of `shared`.
+        Its parameters are the kernel's, then the gradients', then four numbers, the sizes of the
+        ndrange of the kernel and 1 where the gradient holds nothing yet, and the arrays of
+        `shared`.
     parameter : int
         The number of the array among the kernel's parameters.
     dims : tuple of int
@@ -334,6 +335,7 @@ class _Assembly:
         loc = self.flat.loc
         into = next(x.array for x in self.gradients if x.parameter == moved.array.name)
         sizes = self._sizes()
+        fresh = self.names.variable("fresh", self.flat.index_type)
         total = self.names.variable("total", into.dtype.register)
         body: list[s.Statement] = [s.Assign(total, zero(total.type), loc)]
         variables: list[e.Variable] = [total]
@@ -353,13 +355,17 @@ class _Assembly:
                 body[:0] = begun
             variables += [*part.flat.variables, *part.sweeps.cells, *part.memory.totals.values()]
             arrays += [*part.flat.arrays, *part.memory.arrays]
-        body += [*self._element(into, moved, total, inside=bool(shares)), *last]
+        added = self._element(into, moved, total, fresh)
+        if shares:
+            extents = [e.Extent(into, axis, self.flat.index_type) for axis in range(into.ndim)]
+            added = (s.If(within(moved.point(self.flat.index_type), extents), added, (), loc),)
+        body += [*added, *last]
         used = {v.name for x in all_statements(tuple(body)) for v in x.sets()}
         made = replace(
             self.flat,
             name=f"{self.primal.name}_gather",
             parameters=(
-                *self.flat.parameters, *(x.array for x in self.gradients), *sizes, *shares,
+                *self.flat.parameters, *(x.array for x in self.gradients), *sizes, fresh, *shares,
             ),
             variables=tuple(dict.fromkeys(x for x in variables if x.name in used)),
             arrays=tuple(dict.fromkeys(arrays)),
@@ -369,19 +375,16 @@ class _Assembly:
         number = self.flat.parameters.index(moved.array)
         return Gather(made, number, moved.dims, tuple(shared))
 
-    def _element(self, into: Array, moved: Moved, total: e.Variable, *, inside: bool) -> s.Block:
-        """Adds a sum to the work-item's element; asks whether there is one, or all have one."""
-        kind, loc = self.flat.index_type, self.flat.loc
-        point = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
-        before = self.names.variable("before", total.type)
+    def _element(self, into: Array, moved: Moved, total: e.Variable, fresh: e.Variable) -> s.Block:
+        """Adds a sum to the work-item's element, or makes it the element of a fresh gradient."""
+        loc, before = self.flat.loc, self.names.variable("before", total.type)
+        point = moved.point(self.flat.index_type)
         added: s.Block = (
             s.Load(before, into, point, loc),
             s.Store(into, point, e.Binary("add", before, total), loc),
         )
-        if not inside:
-            return added
-        extents = [e.Extent(into, axis, kind) for axis in range(len(point))]
-        return (s.If(within(point, extents), added, (), loc),)
+        holds = e.Compare("eq", fresh, zero(fresh.type))
+        return (s.If(holds, added, (s.Store(into, point, total, loc),), loc),)
 
     def _moved(
         self, move: tuple[int, ...], sizes: Sequence[e.Variable], total: e.Variable
