@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -283,7 +283,7 @@ class _Assembly:
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
         )
-        strips = self._in_strips(inner, shares) or self._padded(inner, shares)
+        strips = self._in_strips(inner, shares)
         return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady, strips)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
@@ -483,39 +483,28 @@ class _Assembly:
         return (s.If(inside, moved_back(body, ids, sizes), (), self.flat.loc),)
 
     def _in_strips(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
-        """The adjoint in strips, where atomic additions are left."""
-        arrays = [x.array for x in self.gradients]
-        counts = additions(inner, arrays, any_element=self.how.workgroup_atomics)
+        """The adjoint in strips, where it adds atomically, or with rows of four for three."""
+        arrays, alone = [x.array for x in self.gradients], self.how.workgroup_atomics
+        counts = additions(inner, arrays, any_element=alone)
+        rows = not counts and self.how.atomic_lanes >= ROW
+        counts = additions_to_rows(inner, arrays) if rows else counts
         if not counts:
             return None
         sizes, dims = self._sizes(), max(self.dims, self.flat.dimensions)
-        copies = self._copies(counts)
-        body = Turns(inner, dims, sizes, copies, self.names, self.how.workgroup_atomics).body()
-        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
-        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=False)
-
-    def _padded(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
-        """The adjoint that adds to rows of four, where it adds to those of three."""
-        arrays = [x.array for x in self.gradients]
-        counts = additions_to_rows(inner, arrays) if self.how.atomic_lanes >= ROW else {}
-        if not counts:
-            return None
-        sizes, copies = self._sizes(), self._copies(counts)
-        body = self._each_once(padded(inner, copies), sizes if shares and self.flat.exact else ())
-        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
-        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=True)
-
-    def _copies(self, of: Iterable[Array]) -> dict[Array, Array]:
-        """Arrays for copies of gradients, of two dimensions."""
-        return {
+        copies = {
             x: replace(
                 x, name=self.names.fresh(f"{x.name}_copies"), ndim=2, strides=("any", "unit")
             )
-            for x in of
+            for x in counts
         }
-
-    def _numbers_of(self, arrays: Container[Array]) -> tuple[int, ...]:
-        return tuple(i for i, x in enumerate(self.gradients) if x.array in arrays)
+        if rows:
+            exact = sizes if shares and self.flat.exact else ()
+            body = self._each_once(padded(inner, copies), exact)
+        else:
+            body = Turns(inner, dims, sizes, copies, self.names, alone).body()
+        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
+        numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
+        return Strips(kernel, numbers, sum(counts.values()), padded=rows)
 
     def _with_totals(
         self,
