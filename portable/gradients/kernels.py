@@ -261,13 +261,16 @@ class AdjointLauncher:
                 self._launch(given)
                 return
             kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in heights)
-        given = given.cleared(plan.needs.gathered if plan.needs is not None else ())
+        groups = plan.items // prod(adjoint.kernel.workgroup)
+        leaves = flattened(given.gradients)
+        copied = _copied(plan, adjoint.strips, groups, leaves)
+        padded = adjoint.strips is not None and adjoint.strips.padded
+        begun = {number for number, _ in copied} if padded else set[int]()
+        assert plan.needs is not None
+        given = given.cleared({*plan.needs.gathered, *begun})
         for number in range(len(adjoint.gathers)):
             self._gather(plan, number, given)
-        groups = plan.items // prod(adjoint.kernel.workgroup)
-        copied = _copied(plan, adjoint.strips, groups, given.gradients)
-        copies, launcher = tuple(x for x, _ in copied), plan.launcher
-        padded = adjoint.strips is not None and adjoint.strips.padded
+        copies, launcher = tuple(x for _, x in copied), plan.launcher
         if copies:
             key = launcher.key
             if not padded:
@@ -279,13 +282,14 @@ class AdjointLauncher:
         others = (None,) * (len(adjoint.gathers) + (adjoint.strips is not None))
         launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
-        for x, into in copied:
+        for number, x in copied:
+            into = leaves[number].reshape(-1)
             if padded:
-                _add_narrow[into.size](x, into.reshape(-1))
+                _add_narrow[into.size](x, number in given.fresh, into)
             else:
                 rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
                 for k in range(len(rows)):
-                    _add_row[into.size](rows, k, into.reshape(-1))
+                    _add_row[into.size](rows, k, into)
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -369,42 +373,51 @@ def _add_row(rows: kl.Array, k: int, out: kl.Array) -> None:
 
 
 @kernel
-def _add_narrow(rows: kl.Array, out: kl.Array) -> None:
-    """Adds rows of four, but for their last numbers, to rows of three."""
+def _add_narrow(rows: kl.Array, fresh: bool, out: kl.Array) -> None:
+    """Adds rows of four, but for their last numbers, to rows of three, or makes them these."""
     i = kl.global_id(0)
-    out[i] += rows[i // 3, i % 3]
+    value = rows[i // 3, i % 3]
+    if not fresh:
+        value += out[i]
+    out[i] = value
 
 
 def _copied(
-    plan: _Plan, strips: Strips | None, groups: int, gradients: Any
-) -> list[tuple[Any, Any]]:
-    """Nought for each strip, and the gradients to add it to; nothing where atomics cost less."""
-    saved = 0 if strips is None else plan.items * strips.additions
-    if strips is None or saved < _FEWEST_SAVED:
+    plan: _Plan, strips: Strips | None, groups: int, leaves: Sequence[Any]
+) -> list[tuple[int, Any]]:
+    """The numbers of gradients, and nought to add to instead; nothing where atomics cost less."""
+    if strips is None:
         return []
-    given = [x for x in flattened(gradients) if x is not None]
-    arrays = [given[i] for i in strips.gradients]
-    capabilities = plan.device.capabilities
+    given = [number for number, x in enumerate(leaves) if x is not None]
+    numbers = [given[i] for i in strips.gradients]
+    arrays = [leaves[i] for i in numbers]
+    views = [x for x in views_of(plan.device, arrays) if x is not None]
+    if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
+        return []
+    shapes = (_rows_of_four if strips.padded else _strips)(plan, strips, groups, arrays)
+    rooms = [plan.room(y, dtype(x.dtype)) for x, y in zip(arrays, shapes, strict=False)]
+    return list(zip(numbers, [set_to(x, 0.0) for x in rooms], strict=False))
+
+
+_Shapes = Sequence[tuple[int, int]]
+
+
+def _rows_of_four(plan: _Plan, strips: Strips, _: int, arrays: Sequence[Any]) -> _Shapes:
+    rows = [x.size // 3 for x in arrays]
+    pays = plan.items * strips.additions >= max(_FEWEST_IN_ROWS, 4 * sum(rows))
+    return [(n, ROW) for n in rows if pays and all(x.shape[-1] == 3 for x in arrays)]
+
+
+def _strips(plan: _Plan, strips: Strips, groups: int, arrays: Sequence[Any]) -> _Shapes:
+    saved, capabilities = plan.items * strips.additions, plan.device.capabilities
     one_thread = capabilities.workgroup_atomics
-    if strips.padded:
-        rows = sum(x.size // 3 for x in arrays)
-        if saved < max(_FEWEST_IN_ROWS, 4 * rows) or any(x.shape[-1] != 3 for x in arrays):
-            return []
     most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
     beside = _BESIDE * groups // plan.items
     if one_thread:
         beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
-    if most < max(1, beside) and not strips.padded:
+    if most < max(1, beside) or saved < _FEWEST_SAVED:
         return []
-    count = min(groups, capabilities.compute_units * max(1, beside))
-    views = [x for x in views_of(plan.device, arrays) if x is not None]
-    if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
-        return []
-    copied: list[tuple[Any, Any]] = []
-    for x in arrays:
-        rows, wide = (x.size // 3, ROW) if strips.padded else (count, x.size)
-        copied.append((set_to(plan.room((rows, wide), dtype(x.dtype)), 0.0), x))
-    return copied
+    return [(min(groups, capabilities.compute_units * max(1, beside)), x.size) for x in arrays]
 
 
 @kernel
