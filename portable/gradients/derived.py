@@ -171,11 +171,11 @@ class Derived(Kernel):
         given, gradients = wanted.parameters[:2]
         assert isinstance(given, CompositeSpec)
         assert isinstance(gradients, CompositeSpec)
-        specs, names = given.items, list(self._primal.parameters.positional)
+        specs = given.items
         options = replace(wanted.options, whole_reductions=True)
         wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
         ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
-        pairs = gradients_of(ir, names, specs, gradients.items)
+        pairs = gradients_of(ir, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         lanes = capabilities.atomic_lanes
         how = How(self._dims, *self._way, capabilities.workgroup_atomics, lanes)
