@@ -56,7 +56,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Translated:
+class Translated:
     """The checked IR of a specialisation, and what each plan of a launch asks of it."""
 
     def __init__(self, ir: KernelIR, specs: tuple[ParameterSpec, ...]) -> None:
@@ -65,14 +65,17 @@ class _Translated:
 
     @cached_property
     def dimensions(self) -> int:
+        """Of the ndrange that its places are in."""
         return self.ir.dimensions
 
     @cached_property
     def exact(self) -> bool:
+        """Whether it runs the work-items asked for and no others."""
         return self.ir.exact
 
     @cached_property
     def written(self) -> frozenset[int]:
+        """The positions of the arrays that it may write."""
         return written_positions(self.ir, self._specs)
 
 
@@ -83,7 +86,7 @@ class _State:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
-        self.translated: dict[tuple[Capabilities, Specialisation], _Translated] = {}
+        self.translated: dict[tuple[Capabilities, Specialisation], Translated] = {}
 
 
 class Kernel(Launchable, Marked):
@@ -122,7 +125,7 @@ class Kernel(Launchable, Marked):
         ir = self._translated(wanted, capabilities).ir
         return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir
 
-    def _translated(self, wanted: Specialisation, capabilities: Capabilities) -> _Translated:
+    def _translated(self, wanted: Specialisation, capabilities: Capabilities) -> Translated:
         whole = replace(wanted, ragged=()) if wanted.ragged else wanted
         key = (capabilities, whole)
         with self._lock:
@@ -133,7 +136,7 @@ class Kernel(Launchable, Marked):
                 with collected_later():
                     ir = with_room(translate, self.python, whole, capabilities, names)
                 state.names.add(names)
-                made = _Translated(ir, whole.parameters)
+                made = Translated(ir, whole.parameters)
                 _keep(state.translated, key, made)
         return made
 
