@@ -94,6 +94,10 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
         self._runtime.gate.pass_through()
         try:
             return self._memory().allocate(size)
+        except self._cl.MemoryError:
+            self._runtime.addresses.let_go()
+        try:
+            return self._memory().allocate(size)
         except self._cl.Error as error:
             from portable_backends.opencl.executable import launch_error
 

@@ -26,7 +26,7 @@ from portable.errors import (
 )
 from portable.profiling import timeline
 from portable_backends.common.gate import wait_interrupted, wait_listening
-from portable_backends.opencl.boxes import describing_later
+from portable_backends.common.tensor_maps import BOXES_BYTES, describing
 from portable_backends.opencl.capabilities import platform_word
 
 if TYPE_CHECKING:
@@ -198,16 +198,20 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
 # -- executable ------------------------------------------------------------------------------------
 
 
-_IN_BUFFERS: Final = ("pointer", "box")
+_BOXES: Final = np.dtype(("V", BOXES_BYTES))
 
 
 def _scalar_type(argument: Argument) -> Any:
-    if argument.kind in _IN_BUFFERS:
+    if argument.kind == "pointer":
         return None
+    if argument.kind == "box":
+        return _BOXES
     return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
 
 
 def _number_format(argument: Argument) -> str:
+    if argument.kind == "box":
+        return f"{BOXES_BYTES}s"
     size, kind = argument.type.itemsize, argument.type.kind
     if kind == "b":
         return "?"
@@ -224,8 +228,8 @@ class _Setter:
     def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
         self._set_all = kernel.set_args
         self._set_one = kernel.set_arg
-        self._pointers = [i for i, a in enumerate(arguments) if a.kind in _IN_BUFFERS]
-        numbers = [i for i, a in enumerate(arguments) if a.kind not in _IN_BUFFERS]
+        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
+        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
         formats = "".join(_number_format(arguments[i]) for i in numbers)
         self._pack = struct.Struct("=" + formats).pack
@@ -267,7 +271,6 @@ class OpenCLExecutable(Executable):
         self._runtime = runtime
         self._program = program
         self._types = [_scalar_type(a) for a in program.arguments]
-        self._boxes = [i for i, a in enumerate(program.arguments) if a.kind == "box"]
         self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
@@ -326,8 +329,6 @@ class OpenCLExecutable(Executable):
             with runtime.gate.lock:
                 _, kernel, set_ = self._loaded or self._load()
                 queue = runtime.current() if runtime.has_chosen else runtime.queue
-                if self._boxes:
-                    arguments = self._with_maps(queue, arguments, queue is runtime.queue)
                 set_(arguments)
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
             self.launched = True
@@ -347,20 +348,16 @@ class OpenCLExecutable(Executable):
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> Callable[[Any, int], Any]:
-        """From an array's buffer to NVIDIA's description of it, but for the address."""
-        return describing_later(argument, shape, strides)
+        """From an array's buffer to NVIDIA's description of it."""
+        describe, address_of = describing(argument, shape, strides), self._runtime.addresses.of
 
-    def _with_maps(
-        self, queue: cl.CommandQueue, arguments: Sequence[Any], in_turn: bool
-    ) -> list[Any]:
-        """Arguments with maps for boxes, whose memory is used again where launches take turns."""
-        maps, arrays = self._runtime.maps, [arguments[i] for i in self._boxes]
-        rooms = maps.rooms(len(arrays)) if in_turn else [maps.room() for _ in arrays]
-        maps.write(queue, arrays, rooms)
-        given = list(arguments)
-        for i, room in zip(self._boxes, rooms, strict=True):
-            given[i] = room
-        return given
+        def described(buffer: Any, offset: int) -> bytes:
+            try:
+                return describe(address_of(buffer), offset)
+            except cl.Error as error:
+                raise launch_error(error, f"launching {self._program.name}") from error
+
+        return described
 
     def _leave(self, interruption: KeyboardInterrupt) -> None:
         """Wait for a launch that Ctrl-C may have left between its beginning and its end.
@@ -391,9 +388,6 @@ class OpenCLExecutable(Executable):
         runtime, workgroup = self._runtime, self._workgroup
         with runtime.gate.lock:
             loaded = self._loaded or self._load()
-            if self._boxes:
-                arguments = self._with_maps(runtime.queue, arguments, False)
-                runtime.queue.finish()  # whatever queues launches go to
         kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
         enqueue = self._enqueue

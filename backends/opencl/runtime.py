@@ -28,7 +28,7 @@ from portable_backends.common import drivers
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
 from portable_backends.common.isolated_compiler import IsolatedCompiler
-from portable_backends.opencl.boxes import Maps
+from portable_backends.opencl.boxes import Addresses
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import (
     DeviceClock,
@@ -216,8 +216,8 @@ class Runtime:
     ----------
     queue : pyopencl.CommandQueue
         The first queue, which threads use that chose no other.
-    maps : Maps
-        What writes descriptions of arrays for launches that take boxes.
+    addresses : Addresses
+        Where buffers lie, for launches that take boxes of arrays.
     has_chosen : bool
         Whether any thread has chosen another queue, so that `current` is to be asked.
     records_times : bool
@@ -256,7 +256,6 @@ class Runtime:
         self.context = context or cl.Context([device])
         self._measuring = 0
         self.queue = self.new_queue()
-        self.maps = Maps(self.context)
         self.has_chosen = False
         self.keeps = True
         self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
@@ -265,6 +264,7 @@ class Runtime:
         self._timekeeper: cl.CommandQueue | None = None
         self._clock = DeviceClock()
         self.gate = Gate(name, self.finish)
+        self.addresses = Addresses(self.context, self.gate)
         self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
 
     def compile(self, program: Program) -> OpenCLExecutable:

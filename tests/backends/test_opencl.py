@@ -341,20 +341,40 @@ def test_who_asks_for_warpgroups_lives_on(
         assert opencl_probes.asked_isolated(name, device) is answer
 
 
-def test_maps_are_written_with_the_addresses_of_arrays(opencl: Any) -> None:
-    """The rest of their words stays."""
-    if opencl.capabilities.kind != "gpu" and opencl.capabilities.vendor != "intel":
-        pytest.skip("one driver of a processor will do")
+def test_addresses_are_those_of_kernels_while_anybody_holds_a_buffer(opencl: Any) -> None:
     runtime = opencl._runtime
-    x, words = opencl.empty((64,), dtypes.float32).buffer, np.arange(16, dtype=np.uint64)
-    arrays = [opencl_boxes.Described(x, offset, words.tobytes()) for offset in (0, 64, 32)]
-    maps = runtime.maps
-    maps.write(runtime.queue, arrays, maps.rooms(3))
-    found = np.zeros((3, 16), np.uint64)
-    for row, room in zip(found, maps.rooms(3), strict=True):
-        cl.enqueue_copy(runtime.queue, row, room)
-    assert (found[:, 0] - found[0, 0]).tolist() == [0, 64, 32]
-    assert (found[:, 1:] == words[1:]).all()
+    addresses = opencl_boxes.Addresses(runtime.context, runtime.gate)
+    x, y = (opencl.from_numpy(np.arange(n, dtype=np.int32)) for n in (1000, 3000))
+    first = addresses.of(x.buffer)
+    assert addresses.of(y.buffer) not in (0, first)
+    assert addresses.of(x.buffer) == first
+    held = x.buffer.reference_count
+    addresses.let_go()
+    assert x.buffer.reference_count == held
+    alone: Any = cl.Buffer(runtime.context, cl.mem_flags.READ_WRITE, 64)
+    addresses.of(alone)
+    known = len(addresses._known)
+    del alone
+    addresses.let_go()
+    assert len(addresses._known) == known - 1
+
+
+def test_buffers_whose_addresses_are_known_make_room(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any
+) -> None:
+    """Where a pool finds none, though it gave up what it had."""
+    let_go, pool = list[int](), opencl._memory()
+
+    class Full:
+        def allocate(self, size: int) -> Any:
+            if not let_go:
+                raise cl.MemoryError(SimpleNamespace(code=lambda: -4, what=lambda: ""))
+            return pool.allocate(size)
+
+    monkeypatch.setattr(opencl, "_memory", Full)
+    monkeypatch.setattr(opencl._runtime.addresses, "let_go", lambda: let_go.append(1))
+    assert opencl.empty((3,), dtypes.float32).shape == (3,)
+    assert let_go == [1]
 
 
 def test_work_at_the_same_time_is_done_before_what_follows(opencl: Any) -> None:
