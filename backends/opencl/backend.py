@@ -25,6 +25,7 @@ from portable_backends.common.devices import ArrayDevice, RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
+    from portable_backends.opencl.replay import Replay
     from portable_backends.opencl.runtime import Runtime
 
 
@@ -185,6 +186,16 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
             super().at_once(first, second)
         else:
             self._runtime.at_once(first, second)
+
+    def replay(self, work: Callable[[], object]) -> Replay:
+        """By launches that are captured at the second call."""
+        from portable_backends.opencl.replay import Replay
+
+        return Replay(self._runtime, work, lambda: self._new_pool(self._runtime.queue))
+
+    def joined(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Likewise."""
+        return self.replay(super().joined(launches))
 
     def queue(self) -> Queue:
         """A command queue beside the others."""

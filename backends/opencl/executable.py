@@ -6,7 +6,6 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +27,7 @@ from portable.profiling import timeline
 from portable_backends.common.gate import wait_interrupted, wait_listening
 from portable_backends.common.tensor_maps import BOXES_BYTES, describing
 from portable_backends.opencl.capabilities import platform_word
+from portable_backends.opencl.replay import numbers
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _NANO = 1e-9
-_numbers = count()
 
 
 class OpenCLMark(Mark):
@@ -94,7 +93,7 @@ class OpenCLQueue(Queue):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.handle: cl.CommandQueue = runtime.new_queue()
-        self.number: int = next(_numbers)
+        self.number: int = next(numbers)
         self.pool: Any = None
 
     @contextmanager
@@ -184,9 +183,15 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     """The exception of ours that an OpenCL error means, `what` being what was tried."""
     if isinstance(error, struct.error):
         return LaunchError(f"{what}: {error}")
-    code = error.code
+    if isinstance(error, cl.MemoryError):
+        return OutOfMemoryError(f"{what}: {error}; the device has no room for it")
+    return status_error(error.code, what)
+
+
+def status_error(code: int, what: str) -> PortableError:
+    """The exception of ours that a status of OpenCL means."""
     text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"  # type: ignore[operator]
-    if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
+    if code in _OUT_OF_MEMORY:
         return OutOfMemoryError(f"{text}; the device has no room for it")
     if code in _BAD_WORKGROUP:
         return LaunchError(f"{text}; use a smaller workgroup or ndrange")
@@ -324,6 +329,9 @@ class OpenCLExecutable(Executable):
         Each call in here is a hundredth of a launch, so that there are few.
         """
         runtime = self._runtime
+        if runtime.has_chosen and (captured := runtime.captured) is not None:
+            captured.launch(self._bound(arguments), groups, self._workgroup)
+            return
         noting = None if timeline.recording is None else self._noting(groups)
         try:
             with runtime.gate.lock:
@@ -385,14 +393,14 @@ class OpenCLExecutable(Executable):
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
-        runtime, workgroup = self._runtime, self._workgroup
-        with runtime.gate.lock:
-            loaded = self._loaded or self._load()
-        kernel, held = self._new_kernel(loaded.built), tuple(arguments)
-        kernel.set_args(*held)
-        enqueue = self._enqueue
+        runtime, workgroup, enqueue = self._runtime, self._workgroup, self._enqueue
+        held = tuple(arguments)
+        kernel = self._bound(held)
 
         def run(_held: Any = held) -> None:
+            if runtime.has_chosen and (captured := runtime.captured) is not None:
+                captured.launch(kernel, groups, workgroup)
+                return
             noting = None if timeline.recording is None else self._noting(groups)
             try:
                 with runtime.gate.lock:
@@ -409,3 +417,14 @@ class OpenCLExecutable(Executable):
                 noting(event)
 
         return run
+
+    def _bound(self, arguments: Sequence[Any]) -> cl.Kernel:
+        """A kernel object of its own, with its arguments."""
+        with self._runtime.gate.lock:
+            loaded = self._loaded or self._load()
+            kernel = self._new_kernel(loaded.built)
+            try:
+                kernel.set_args(*arguments)
+            except (cl.Error, struct.error) as error:
+                raise launch_error(error, f"launching {self._program.name}") from error
+        return kernel

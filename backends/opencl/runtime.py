@@ -35,8 +35,10 @@ from portable_backends.opencl.executable import (
     OpenCLExecutable,
     OpenCLMark,
     OpenCLQueue,
+    status_error,
 )
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
+from portable_backends.opencl.replay import CapturedQueue
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -258,7 +260,9 @@ class Runtime:
         self.queue = self.new_queue()
         self.has_chosen = False
         self.keeps = True
-        self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
+        self._chosen: ContextVar[OpenCLQueue | CapturedQueue | None] = ContextVar(
+            f"queue of {name}", default=None
+        )
         self._further: WeakSet[OpenCLQueue] = WeakSet()
         self._beside: OpenCLQueue | None = None
         self._timekeeper: cl.CommandQueue | None = None
@@ -473,7 +477,7 @@ class Runtime:
             return made
 
     @contextmanager
-    def chosen(self, queue: OpenCLQueue) -> Iterator[None]:
+    def chosen(self, queue: OpenCLQueue | CapturedQueue) -> Iterator[None]:
         """A context in which this thread's work goes to that queue."""
         self.has_chosen = True
         token = self._chosen.set(queue)
@@ -483,16 +487,40 @@ class Runtime:
             self._chosen.reset(token)
 
     @property
-    def choice(self) -> OpenCLQueue | None:
+    def choice(self) -> OpenCLQueue | CapturedQueue | None:
         """The queue that this thread chose; None for the first one."""
         return self._chosen.get()
+
+    @property
+    def captured(self) -> CapturedQueue | None:
+        """What writes down launches of this thread, if they are captured."""
+        chosen = self._chosen.get()
+        return chosen if isinstance(chosen, CapturedQueue) else None
+
+    @property
+    def beside(self) -> OpenCLQueue:
+        """The queue for what is done beside the current one's work."""
+        if self._beside is None:
+            self._beside = self.further_queue()
+        return self._beside
+
+    def replay(self, enqueue: Callable[[cl.CommandQueue, cl.CommandQueue], int]) -> None:
+        """Enqueues what was captured in the current queue, and the one beside it."""
+        beside = self.beside.handle
+        with self.gate.lock:
+            status = enqueue(self.current(), beside)
+        if status:
+            raise status_error(status, "launching what was captured")
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """Enqueues work here, and other beside it, which the current queue then waits for.
 
         What is beside other work already follows it.
         """
-        beside = self._beside = self._beside or self.further_queue()
+        captured, beside = self.captured, self.beside
+        if captured is not None:
+            captured.at_once(self, first, second)
+            return
         if self.choice is beside:
             first()
             second()
@@ -519,7 +547,13 @@ class Runtime:
             cl.enqueue_barrier(self.current(), wait_for=[event])
 
     def current(self) -> cl.CommandQueue:
-        """The queue that this thread's work goes to."""
+        """The queue that this thread's work goes to.
+
+        Raises
+        ------
+        NotCapturedError
+            Where launches are captured, and nothing else can be.
+        """
         chosen = self._chosen.get()
         return self.queue if chosen is None else chosen.handle
 

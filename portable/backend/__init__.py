@@ -301,6 +301,15 @@ class Device(ABC):
         """
         return work
 
+    def joined(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """May: what makes several prepared launches in turn, at less cost than one by one."""
+
+        def joined() -> None:
+            for launch in launches:
+                launch()
+
+        return joined
+
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """May: does two pieces of work that do not depend on each other at the same time.
 

@@ -23,7 +23,7 @@ from portable.errors import CompileError, DeviceError, LaunchError
 from portable.lang.kernel import kernel
 from portable.system import cache
 from portable_backends.cpu import processor
-from portable_backends.cpu.native_compiler import Compiler, Target, compiler
+from portable_backends.common.native_compiler import Compiler, Target, compiler
 from portable_backends.cpu.native_device import NativeDevice, NativeExecutable, why_not
 from portable_backends.cpu.native_pool import pool, pool_text
 from tests.support.native_programs import COUNT, ROOM, SLOW, WAITS, launch, program

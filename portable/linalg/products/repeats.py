@@ -104,7 +104,8 @@ def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]
     can = device.capabilities
     if not can.single_work_items and not device.interprets:
         _build_together(device, run)
-    return device.replay(run) if can.replays else _Repeated(run)
+    again = device.replay(run)
+    return _Repeated(run) if again is run else again
 
 
 def at_once(device: Device, first: Callable[[], object], second: Callable[[], object]) -> None:
