@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import portable.array
-from portable import dtypes, kernel, registry
+from portable import dtypes, kernel, profile, registry
 from portable import lang as kl
 from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
 from portable_backends.cpu import CPUBackend
@@ -413,6 +414,69 @@ def test_what_follows_waits_for_work_beside_that_broke_off(opencl: Any) -> None:
         opencl._runtime.at_once(lambda: None, fails)
     opencl._runtime.queue.finish()
     assert marks[0].reached
+
+
+def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(opencl: Any) -> None:
+    x = opencl.from_numpy(np.zeros((2, 1 << 12), np.float32))
+    ready = add_one[1 << 12].prepare(x[1])
+
+    def beside() -> None:
+        opencl.at_once(lambda: add_one[1 << 12](x[1]), ready)
+
+    def work() -> None:
+        y = opencl.empty((1 << 12,), dtypes.float32)
+        copy_to[1 << 12](x[0], y)
+        opencl._runtime.at_once(lambda: add_one[1 << 12](y), beside)
+        copy_to[1 << 12](y, x[0])
+        copy_to[1 << 12](x[1], x[1])
+
+    again = opencl.replay(work)
+    for call in range(1, 6):
+        again()
+        junk = opencl.from_numpy(np.full(1 << 12, 7, np.float32))  # not where y was
+        expected = np.array([call, 2 * call], np.float32)
+        np.testing.assert_array_equal(opencl.to_numpy(x), np.repeat(expected[:, None], 1 << 12, 1))
+    assert opencl.to_numpy(junk)[0] == 7
+    outer = opencl.replay(lambda: [again(), again()])
+    with profile() as seen:
+        outer()
+    assert len([x for x in seen.spans if x.entry.kind == "launch"]) == 12
+    for _ in range(3):
+        outer()
+    assert opencl.to_numpy(x)[:, 0].tolist() == [13, 26]
+
+
+def test_work_that_copies_is_done_as_it_is(opencl: Any) -> None:
+    x, host = opencl.from_numpy(np.zeros(64, np.float32)), []
+
+    def work() -> None:
+        add_one[64](x)
+        host.append(opencl.to_numpy(x)[0])
+
+    again = opencl.replay(work)
+    for _ in range(4):
+        again()
+    assert host == [1, 2, 3, 4]
+
+
+def test_what_a_driver_says_of_captured_launches_is_raised(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any
+) -> None:
+    again = opencl.replay(lambda: add_one[64](x))
+    x = opencl.from_numpy(np.zeros(64, np.float32))
+    for _ in range(2):
+        again()
+    *head, _, _, _ = struct.unpack("=qQ3Q3Q", again._steps)
+    monkeypatch.setattr(again, "_steps", struct.pack("=qQ3Q3Q", *head, 1 << 20, 1, 1))
+    with pytest.raises(LaunchError, match="captured: INVALID_WORK_GROUP_SIZE"):
+        again()
+
+
+@kernel
+def copy_to(x: kl.Array, y: kl.Array) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        y[i] = x[i]
 
 
 @kernel
