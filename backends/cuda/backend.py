@@ -88,11 +88,17 @@ class CuPyExecutable(Executable):
         self._current_stream = stream.get_current_stream
         self._current_device = runtime.getDevice
 
-    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
-        """Enqueue on CuPy's current stream; the driver copies the arguments before it returns."""
+    def launch(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any], stream: int | None = None
+    ) -> None:
+        """Enqueue on a stream, or CuPy's current one; the driver copies the arguments at once."""
+        if stream is not None and timeline.recording is not None:
+            with self._device.on_stream(stream):
+                self.launch(groups, arguments)
+            return
         with self._lock:
             self._fill(self._block, arguments)
-            self._enqueue(groups, self._block.pointers)
+            self._enqueue(groups, self._block.pointers, stream)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are packed once, in the fewest steps of Python."""
@@ -127,13 +133,15 @@ class CuPyExecutable(Executable):
         except struct.error as error:
             raise LaunchError(f"launching {self._program.name}: {error}") from error
 
-    def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
+    def _enqueue(
+        self, groups: tuple[int, int, int], pointers: int, stream: int | None = None
+    ) -> None:
         ready = getattr(self._threads, "ready", False)
         if not ready or self._current_device() != self._device.index:
-            self._enqueue_elsewhere(groups, pointers)
+            self._enqueue_elsewhere(groups, pointers, stream)
             return
         noting = None if timeline.recording is None else self._noting(groups)
-        stream = self._current_stream().ptr
+        stream = self._current_stream().ptr if stream is None else stream
         try:
             self._driver_launch(
                 self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
@@ -151,14 +159,16 @@ class CuPyExecutable(Executable):
         entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         return self._device.noting(recording, entry)
 
-    def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
+    def _enqueue_elsewhere(
+        self, groups: tuple[int, int, int], pointers: int, stream: int | None
+    ) -> None:
         """A thread's first launch, which makes the context current, or one to another device."""
         from cupy_backends.cuda.api import runtime
 
         with self._device.stream_scope():
             runtime.setDevice(self._device.index)
             self._threads.ready = True
-            self._enqueue(groups, pointers)
+            self._enqueue(groups, pointers, stream)
 
 
 def _translated(error: Exception, what: str) -> PortableError:
@@ -272,9 +282,9 @@ class CuPyDevice(Device):
         )
 
     def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
+        """How compiled code sees a CuPy array, or one of PyTorch's tensors."""
         if is_tensor(array):
-            return view_code(array, self.index, self._stream_address)
+            return view_code(array, self.index)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -285,9 +295,6 @@ class CuPyDevice(Device):
             owner="None",
             names={"index": self.index},
         )
-
-    def _stream_address(self) -> int:
-        return int(self._cupy.cuda.get_current_stream().ptr)
 
     def behind(self, handle: int, by: int) -> int:
         """A later address."""

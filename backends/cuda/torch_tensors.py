@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -47,8 +46,8 @@ def _layout(
     return tuple(shape), kind, strides, max(nbytes, 0)
 
 
-def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> ViewCode:
-    """How compiled code sees tensors like one, where PyTorch works on CuPy's stream.
+def view_code(tensor: Any, index: int) -> ViewCode:
+    """How compiled code sees tensors like one, whose launches go to the stream PyTorch works on.
 
     Parameters
     ----------
@@ -56,8 +55,6 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
         On the GPU.
     index : int
         The GPU's number.
-    stream_address : callable
-        Of CuPy's stream.
     """
     from cupy_backends.cuda.api import runtime
 
@@ -75,7 +72,7 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
             "numpy_of": numpy_dtypes,
             "current": runtime.getDevice,
             "theirs": sys.modules["torch"]._C._cuda_getCurrentRawStream,
-            "mine": stream_address,
         },
-        for_all="index == current() and theirs(index) == mine()",
+        for_all="index == current()",
+        queue="theirs(index)",
     )

@@ -32,7 +32,6 @@ from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
@@ -471,7 +470,7 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
     if ord:
         total = recorded(recipe, OPERATIONS["pow"], total, 1 / ord)
     kept = reduced_shape(x.shape, axes, keepdims)
-    return recipe.finish(total.viewed(kept, contiguous_strides(kept, kind.itemsize)))
+    return recipe.finish(total.shaped(kept))
 
 
 _norm: Final = Plans(_write_norm)

@@ -268,14 +268,28 @@ def _memory_and_view(array: Any) -> tuple[Any, np.ndarray[Any, Any] | None]:
 class _Located:
     """An array of which it is known where it lies: JAX takes microseconds to say it again."""
 
-    __slots__ = ("__dlpack__", "_memory")
+    __slots__ = ("_array", "_memory")
 
     def __init__(self, array: Any, memory: tuple[int, int]) -> None:
-        self.__dlpack__ = array.__dlpack__
+        self._array = array
         self._memory = memory
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._memory
+
+    def __dlpack__(self, *, stream: Any = None, **wanted: Any) -> Any:
+        pack = _of_jaxlib(self._array, "buffer_to_dlpack_managed_tensor")
+        if pack is None:
+            return self._array.__dlpack__(stream=stream, **wanted)
+        return pack(self._array, stream=stream)
+
+
+def _of_jaxlib(array: Any, name: str) -> Callable[..., Any] | None:
+    """What JAX's own functions for DLPack come to in C++, a few times faster; None for others."""
+    kind = type(array)
+    if kind.__name__ != "ArrayImpl":
+        return None
+    return getattr(sys.modules[kind.__module__], name, None)
 
 
 def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -> Viewed:
@@ -376,9 +390,18 @@ def _in_library(sample: Any, result: Any) -> Any:
     kind = dtype(result.dtype)
     narrow = kind in NARROW
     shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
+    take = _of_jaxlib(sample, "dlpack_managed_tensor_to_buffer")
+    if take and kind.name in _SAME_IN_JAX and not isinstance(result, np.ndarray):
+        (device,) = sample.devices()
+        stream = device.get_stream_for_external_ready_events()
+        return take(result.__dlpack__(stream=stream), device, stream)
     xp = _namespace(sample)
     array = xp.from_dlpack(shared)
     return array.view(getattr(xp, kind.name)) if narrow else array
+
+
+_SAME_IN_JAX: Final = frozenset({"float32", "float16", "int32", "uint32", "complex64", "bool"})
+"""Dtypes that JAX has whether or not it is told to keep 64 bits."""
 
 
 def _namespace(array: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 
 from portable.array.base.operations import ArrayT
 from portable.array.functions.manipulation import (
-    _reshaped,
     expand_dims,
     reshape,
 )
@@ -157,7 +156,7 @@ def _write_roll(
     if x.size:
         pieces = [tuple(zip(*p, strict=True)) for p in product(*map(_pieces, source.shape, total))]
         copy_in(recipe, [(source.part(here), out.part(there)) for there, here in pieces])
-    return recipe.finish(_reshaped(out, x.shape))
+    return recipe.finish(out.shaped(x.shape))
 
 
 _rolled: Final = Plans(_write_roll)
@@ -207,7 +206,7 @@ def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
     steps = tuple(step for stride in strides for step in (0, stride))
     recipe = Recipe(x)
     out = recorded(recipe, conversion_to(x.dtype), x.viewed(wide, steps))
-    return recipe.finish(_reshaped(out, tuple(a * b for a, b in zip(counts, shape, strict=True))))
+    return recipe.finish(out.shaped(tuple(a * b for a, b in zip(counts, shape, strict=True))))
 
 
 _tiled: Final = Plans(_write_tile)
@@ -257,7 +256,7 @@ def _write_repeat(x: Any, count: int, dim: int) -> Callable[..., Any]:
     )
     recipe = Recipe(x)
     out = recorded(recipe, conversion_to(x.dtype), wide)
-    return recipe.finish(_reshaped(out, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :])))
+    return recipe.finish(out.shaped((*shape[:dim], shape[dim] * count, *shape[dim + 1 :])))
 
 
 _repeated: Final = Plans(_write_repeat)

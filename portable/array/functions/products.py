@@ -37,7 +37,6 @@ from portable.primitives.base.operands import (
     promoted_on,
 )
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
-from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.moves.copying import converted, reshaped
@@ -153,7 +152,7 @@ def _write_matmul(arrays: tuple[Any, ...], _: object) -> Callable[..., Any]:
     product = _multiplied(recipe, left, right, kind)
     *lead, rows, columns = product.shape
     shape = (*lead, *(() if x1.ndim == 1 else (rows,)), *(() if x2.ndim == 1 else (columns,)))
-    return recipe.finish(product.viewed(shape, contiguous_strides(shape, kind.itemsize)))
+    return recipe.finish(product.shaped(shape))
 
 
 _matmul: Final = Plans(_write_matmul)
@@ -164,8 +163,7 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     a, b = converted(recipe, a, kind), converted(recipe, b, kind)
     lead = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     shape = (*lead, a.shape[-2], b.shape[-1])
-    made = ARRAY_PRODUCTS.first(_Asked(recipe, a, b, kind, shape))
-    return made.viewed(shape, contiguous_strides(shape, kind.itemsize))
+    return ARRAY_PRODUCTS.first(_Asked(recipe, a, b, kind, shape)).shaped(shape)
 
 
 class _Asked(NamedTuple):
@@ -462,8 +460,7 @@ def _write_tensordot(
     a = reshaped(recipe, permute_dims(x1, (*left, *ours)), (prod(shape[0]), depth))
     b = reshaped(recipe, permute_dims(x2, (*theirs, *right)), (depth, prod(shape[1])))
     product = _multiplied(recipe, a, b, kind)
-    whole = (*shape[0], *shape[1])
-    return recipe.finish(product.viewed(whole, contiguous_strides(whole, kind.itemsize)))
+    return recipe.finish(product.shaped((*shape[0], *shape[1])))
 
 
 _tensordot: Final = Plans(_write_tensordot)
@@ -511,7 +508,7 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     crosswise = lies_crosswise(first) or lies_crosswise(second)
     if not (kind.is_complex or crosswise or 0 in shape):
         sums = dotted(recipe, first, second, accumulator(kind), kind)
-        return recipe.finish(sums.viewed(shape[:-1], contiguous_strides(shape[:-1], kind.itemsize)))
+        return recipe.finish(sums.shaped(shape[:-1]))
     if kind.is_complex:
         left = recorded(recipe, OPERATIONS["conj"], left)
     product = recorded(recipe, OPERATIONS["multiply"], left, right)

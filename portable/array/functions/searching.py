@@ -17,7 +17,6 @@ from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import normalized_axis, promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.masks.compaction import true_indices
 from portable.primitives.moves.copying import converted, reshaped
@@ -193,7 +192,7 @@ def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable
         return lambda x: x.device.empty(shape, int64)
     recipe = Recipe(x)
     best = best_along_last(recipe, moveaxis(x, dim, -1), name == "argmax")
-    return recipe.finish(best.viewed(shape, contiguous_strides(shape, int64.itemsize)))
+    return recipe.finish(best.shaped(shape))
 
 
 _best: Final = Plans(_write_best)

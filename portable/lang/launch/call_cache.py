@@ -19,6 +19,7 @@ import numpy as np
 from portable.backend import ArrayView, Device
 from portable.dtypes import dtype
 from portable.errors import InterruptedLaunchError
+from portable.interchange.libraries import stream_of
 from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import byte_range
 from portable.lang.arguments.structs import flattened
@@ -70,7 +71,7 @@ class _CachedCall(NamedTuple):
     """A call that was made a few times.
 
     `queue` is that whose order keeps launches of two calls from using the room at once, where there
-    is some, which `kept` holds; `size` is that of it in bytes.
+    is some, which `kept` holds, and where `relaunch` does not ask; `size` is that of it in bytes.
     """
 
     table: object
@@ -83,7 +84,7 @@ class _CachedCall(NamedTuple):
 
     def launched(self, given: tuple[Any, ...]) -> bool:
         """Launches it for others, the result last; False, nothing done, where it may not."""
-        if self.kept and self.device.current_queue() != self.queue:
+        if self.kept and self.queue not in (None, self.device.current_queue()):
             return False
         try:
             return self.relaunch(given, _NO_CONSTANTS)
@@ -215,6 +216,8 @@ def _learnt(
     if not all(isinstance(step, Launch) and places.add(step) for step in steps):
         return None
     places.finish()
+    if text.queue and places.kept:
+        text.require_equal(text.queue, stream_of(given))
     written = (len(given) - 1, *(first + i for i in calls.written))
     alike = {frozenset((first + i, first + j)) for i, j in calls.alike}
     same = {x for x in alike if len({id(given[i]) for i in x}) == 1}
@@ -222,7 +225,7 @@ def _learnt(
     return _CachedCall(
         table,
         device,
-        device.current_queue(),
+        None if text.queue else device.current_queue(),
         maker_like(device, given[-1]),
         text.compiled(len(given)),
         tuple(places.kept.values()),

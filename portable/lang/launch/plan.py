@@ -79,7 +79,7 @@ class Pair(NamedTuple):
 class Bound(NamedTuple):
     """What a launch hands to the device: how, over which workgroups, and filled in how."""
 
-    launch: Callable[[Three, list[Any]], None]
+    launch: Callable[..., None]
     groups: Three
     packing: Packing
 
@@ -178,6 +178,7 @@ class Text(Names):
         self._taken: list[str] = []
         self._launches: list[str] = []
         self._leaves = 0
+        self.queue = ""
 
     def unpack(self, args: tuple[Any, ...]) -> None:
         """Names the arguments: arrays, numbers and constants ``a0``, ``a1``, ... throughout."""
@@ -256,6 +257,7 @@ class Text(Names):
             self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         if code.for_all and code.for_all not in self._same:
             self._same.append(code.for_all)
+        self.queue = code.queue or self.queue
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
 
@@ -294,7 +296,8 @@ class Text(Names):
     def launch(self, bound: Bound, words: ArgumentText) -> None:
         """One more launch."""
         launch, groups = self.named(bound.launch), self.named(bound.groups)
-        self._launches.append(f"{launch}({groups}, {bound.packing.text(words)})")
+        on_queue = f", {self.queue}" if self.queue else ""
+        self._launches.append(f"{launch}({groups}, {bound.packing.text(words)}{on_queue})")
 
     def compiled(self, arity: int) -> Relaunch:
         """The function."""

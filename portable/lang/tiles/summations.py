@@ -5,14 +5,15 @@ the mainloop's first round, and run the epilogue and store from there in its las
 
 The epilogue is made for a vector of neighbours in a row at a time, since compilers of kernels make
 vectors of work-items, not of the loops of a single one. That takes plain arithmetic on the element
-and on numbers that are the same for all elements, for a row, or for a column.
+and on numbers that are the same for all elements, for a row, or for a column, and on elements of
+arrays whose rows lie as the result's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, NamedTuple, TypeGuard, cast
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
@@ -26,7 +27,7 @@ from portable.lang.ir.kernel import (
 )
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment, Vector
-from portable.lang.tiles.work import Code, add
+from portable.lang.tiles.work import Code, add, both, vector_type
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)
@@ -34,6 +35,14 @@ _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)
 
 Known = dict[e.Expression, e.Expression]
 """What stands for the names of a body."""
+
+
+class Columns(NamedTuple):
+    """What the body makes of columns alone: of all side by side, of the first and of the last."""
+
+    all: Known
+    first: Known
+    last: Known
 
 
 def is_for_vectors(x: s.ForElements) -> bool:
@@ -46,14 +55,15 @@ def is_for_vectors(x: s.ForElements) -> bool:
         needed = needs[_variable(statement)] & {x.value, x.row, x.column}
         if not plain or (x.column in needed and x.row in needed):
             return False
-        if x.column in _used(statement) and x.value in needed:
+        if isinstance(statement, s.Load) and not _is_plain(statement):
             return False
-        if isinstance(statement, s.Load) and (x.value in needed or not _is_plain(statement)):
+        inner = x.value in needed and not _is_beside(statement, x)
+        if inner and (x.column in _used(statement) or isinstance(statement, s.Load)):
             return False
     return x.value in needs.get(x.value, ())
 
 
-def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -> Known:
+def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -> Columns:
     """What the body makes of columns alone, for so many neighbours, as `for_vector` takes it.
 
     Parameters
@@ -68,26 +78,41 @@ def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -
         How many there are.
     """
     needs, shared = _needs(x), Known()
-    each: list[Known] = [{x.column: add(column, lane)} for lane in range(lanes)]
-    varying: set[e.Expression] = set()
     used: set[e.Expression] = set()
+    varying: set[e.Expression] = set()
+    for statement in _needed(x):
+        needed = needs[_variable(statement)]
+        if needed & {x.value, x.row} and not _is_beside(statement, x):
+            used |= _used(statement)
+        if needed == {x.column}:
+            varying.add(_variable(statement))
+    numbers = range(lanes) if varying & used else (0, lanes - 1)
+    each: list[Known] = [{x.column: add(column, lane)} for lane in numbers]
     for statement in _needed(x):
         var = _variable(statement)
-        if needs[var] & {x.value, x.row}:
-            used |= _used(statement)
-        elif x.column in needs[var]:
-            varying.add(var)
+        if var in varying:
             for known in each:
                 known[var] = _made(code, statement, known)
-        else:
+        elif not needs[var]:
             made = shared[var] = _made(code, statement, shared)
             for known in each:
                 known[var] = made
-    return {y: _side_by_side(code, [known[y] for known in each]) for y in varying & used}
+    together = {y: _side_by_side(code, [known[y] for known in each]) for y in varying & used}
+    return Columns(together, each[0], each[-1])
+
+
+def are_neighbours(x: s.ForElements, columns: Columns, lanes: int) -> e.Expression | None:
+    """Whether so many columns are neighbours in the arrays that are read beside the element."""
+    ends = [
+        [_widened(y.index[-1], known) for known in columns[1:]]
+        for y in _needed(x)
+        if _is_beside(y, x)
+    ]
+    return both(*(e.Compare("eq", last, add(first, lanes - 1)) for first, last in ends))
 
 
 def for_vector(
-    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression, columns: Known
+    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression, columns: Columns
 ) -> e.Expression:
     """What the body makes of neighbours.
 
@@ -101,15 +126,31 @@ def for_vector(
         The row of the elements.
     values : Expression
         The elements, a vector or, where vectors have one lane, a scalar.
-    columns : dict
+    columns : Columns
         What `of_columns` made of theirs.
     """
-    known: Known = {x.value: values, x.row: row, **columns}
+    known: Known = {x.value: values, x.row: row, **columns.all}
     needs = _needs(x)
     for statement in _needed(x):
         var = _variable(statement)
-        if x.value in needs[var] or x.column not in needs[var]:
+        if _is_beside(statement, x):
+            assert isinstance(var.type, DType)
+            index = tuple(_widened(at, {**known, **columns.first}) for at in statement.index)
+            lanes = values.type.lanes if isinstance(values.type, Vector) else 1
+            kind = vector_type(var.type, lanes)
+            known[var] = code.load(statement.array, index, kind)
+        elif x.value in needs[var] or x.column not in needs[var]:
             known[var] = _made(code, statement, known)
+    return known[x.value]
+
+
+def for_element(
+    code: Code, x: s.ForElements, row: e.Expression, column: e.Expression, value: e.Expression
+) -> e.Expression:
+    """What the body makes of one element."""
+    known: Known = {x.value: value, x.row: row, x.column: column}
+    for statement in _needed(x):
+        known[_variable(statement)] = _made(code, statement, known)
     return known[x.value]
 
 
@@ -154,12 +195,49 @@ def _variable(statement: s.Statement) -> e.Variable:
 
 
 def _needs(x: s.ForElements) -> dict[e.Expression, set[e.Expression]]:
-    """Of which of value, row and column each variable is made."""
+    """Of which of value, row and column each variable is made; of a value if it is read beside."""
     needs: dict[e.Expression, set[e.Expression]] = {y: {y} for y in (x.value, x.row, x.column)}
     for statement in _needed(x):
         made_of = [needs[y] for y in _used(statement) if y in needs]
-        needs[_variable(statement)] = set().union(*made_of)
+        beside = _is_beside(statement, x)
+        needs[_variable(statement)] = {x.value} if beside else set().union(*made_of)
     return needs
+
+
+def _is_beside(load: s.Statement, x: s.ForElements) -> TypeGuard[s.Load]:
+    """Whether it reads neighbours in a row for neighbours, unless these are clamped."""
+    if not isinstance(load, s.Load):
+        return False
+    made: Known = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
+
+    def resolved(at: e.Expression) -> e.Expression:
+        return map_children(made[at], resolved) if at in made else map_children(at, resolved)
+
+    *others, last = (resolved(at) for at in load.index)
+    rows = set().union(*(subexpressions(at) for at in others))
+    columns = set(subexpressions(last))
+    return (
+        load.array.strides[-1:] == ("unit",)
+        and x.row in rows
+        and x.column in columns
+        and not rows & {x.value, x.column}
+        and not columns & {x.value, x.row}
+        and _goes_on(last, x.column)
+    )
+
+
+def _goes_on(at: e.Expression, column: e.Expression) -> bool:
+    """Whether an index grows by one at most from column to column, and never falls."""
+    if at == column or column not in set(subexpressions(at)):
+        return True
+    if isinstance(at, e.Select):
+        return column not in set(subexpressions(at.condition)) and all(
+            _goes_on(y, column) for y in (at.x, at.y)
+        )
+    if not isinstance(at, e.Binary) or at.op not in ("add", "min", "max"):
+        return False
+    fixed = sum(column not in set(subexpressions(y)) for y in (at.x, at.y))
+    return fixed >= (at.op == "add") and _goes_on(at.x, column) and _goes_on(at.y, column)
 
 
 def _needed(x: s.ForElements) -> list[s.Statement]:
@@ -252,7 +330,9 @@ def _blocks(block: s.Block) -> Iterator[s.Block]:
 
 def _summation(block: s.Block, at: int, uses: dict[Fragment, int]) -> Summation | None:
     """The summation whose loop is a statement of a block."""
-    loop, after = block[at], block[at + 1 : at + 3]
+    loop = block[at]
+    # To a work-item that is alone barriers are nothing.
+    after = [x for x in block[at + 1 :] if not isinstance(x, s.Barrier)][:2]
     if not isinstance(loop, Pipeline) or not after:
         return None
     total = loop.multiply.accumulator

@@ -9,13 +9,10 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
-from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.layout import LONG_SEGMENT, Layout
 
 SEGMENT: Final = 8
 """Rows of a column that a work-item solves for, where they are many."""
-
-LONG_SEGMENT: Final = 16
-"""Rows that one which is alone has in registers."""
 
 _SHORT_SEGMENT: Final = 8
 """The same of single columns beside those that make vectors: fewer are less to compile."""

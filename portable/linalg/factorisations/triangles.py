@@ -9,7 +9,7 @@ from typing import Any
 from portable.backend import Device
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import LONG_SEGMENT, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     checked_dtype,
     copied,
@@ -19,7 +19,6 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import right_sides
 from portable.linalg.factorisations.triangle_kernels import (
-    LONG_SEGMENT,
     SEGMENT,
     Triangle,
     solve_segments,
