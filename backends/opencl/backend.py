@@ -15,7 +15,6 @@ from portable.backend import (
     Device,
     MemoryUse,
     Refused,
-    Timer,
     Unavailable,
     bytes_of,
 )
@@ -153,12 +152,6 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
     def synchronize(self) -> None:
         """Wait for the queue."""
         self._runtime.synchronize()
-
-    def timer(self) -> Timer:
-        """Times between markers in the queue."""
-        from portable_backends.opencl.executable import EventTimer
-
-        return EventTimer(self._runtime)
 
     def mark(self) -> Mark:
         """A marker in the current queue."""

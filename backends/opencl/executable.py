@@ -14,26 +14,25 @@ import numpy as np
 import pyopencl as cl
 
 from portable.backend import Argument, Executable, Program
-from portable.backend.queues import Mark, Queue, Timer
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import bool_
 from portable.errors import (
     InterruptedLaunchError,
     LaunchError,
     OutOfMemoryError,
     PortableError,
-    UnsupportedError,
 )
 from portable.profiling import timeline
 from portable_backends.common.gate import wait_interrupted, wait_listening
 from portable_backends.common.tensor_maps import BOXES_BYTES, describing
 from portable_backends.opencl.capabilities import platform_word
-from portable_backends.opencl.replay import numbers
+from portable_backends.opencl.replay import Step, job_of, numbers
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
 
-# OpenCL's command queues beside a runtime's own one, marks in them, and a timer.
+# OpenCL's command queues beside a runtime's own one, and marks in them.
 
 
 _NANO = 1e-9
@@ -133,32 +132,6 @@ class DeviceClock:
             return self._ahead + _NANO * profile.start, self._ahead + _NANO * profile.end
 
         return times
-
-
-class EventTimer(Timer):
-    """Times by markers in a queue that records when each was reached."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._first: cl.Event | None = None
-        self._last: cl.Event | None = None
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._runtime.measure(True)
-        self._first = cl.enqueue_marker(self._runtime.current())
-
-    def stop(self) -> None:
-        """Mark the end and return to the plain queue."""
-        self._last = cl.enqueue_marker(self._runtime.current())
-        self._runtime.measure(False)
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        if self._first is None or self._last is None:
-            raise UnsupportedError("call start() and stop() before seconds()")
-        self._last.wait()
-        return _NANO * float(self._last.profile.end - self._first.profile.end)
 
 
 # What OpenCL's errors mean.
@@ -330,7 +303,7 @@ class OpenCLExecutable(Executable):
         """
         runtime = self._runtime
         if runtime.has_chosen and (captured := runtime.captured) is not None:
-            captured.launch(self._bound(arguments), groups, self._workgroup)
+            captured.add(Step(self._bound(arguments), groups, self._workgroup))
             return
         noting = None if timeline.recording is None else self._noting(groups)
         try:
@@ -393,28 +366,19 @@ class OpenCLExecutable(Executable):
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
-        runtime, workgroup, enqueue = self._runtime, self._workgroup, self._enqueue
-        held = tuple(arguments)
-        kernel = self._bound(held)
+        runtime, name = self._runtime, self._program.name
+        if runtime.blocking:
+            return super().prepare(groups, arguments)
+        step = Step(self._bound(arguments), groups, self._workgroup)
+        job = job_of([step])
 
-        def run(_held: Any = held) -> None:
-            if runtime.has_chosen and (captured := runtime.captured) is not None:
-                captured.launch(kernel, groups, workgroup)
-                return
-            noting = None if timeline.recording is None else self._noting(groups)
-            try:
-                with runtime.gate.lock:
-                    queue = runtime.current() if runtime.has_chosen else runtime.queue
-                    event = enqueue(queue, kernel, groups, workgroup, None, None, True)
-                if runtime.blocking:
-                    runtime.wait(event)
-            except cl.Error as error:
-                raise launch_error(error, f"launching {self._program.name}") from error
-            except KeyboardInterrupt as error:
-                self._leave(error)
-                raise
-            if noting is not None:
-                noting(event)
+        def run() -> None:
+            if timeline.recording is not None:
+                self.launch(groups, arguments)
+            elif runtime.has_chosen and (captured := runtime.captured) is not None:
+                captured.add(step)
+            else:
+                runtime.enqueue(job, name)
 
         return run
 

@@ -1,69 +1,79 @@
-; Enqueues the launches that were captured, in a queue and one beside it.
+; Enqueues launches in a queue and one beside it.
 ;
-; A step is a launch here (0) or beside (1), the beginning of what is beside (2), or the wait for it (3).
+; A job is the addresses of OpenCL's functions, the number of steps, and these. A step is a launch, or
+; a barrier where it has no kernel, in the one queue or the other (1), which may have what comes next
+; in the other one wait for it (2).
 
-%Step = type { i64, ptr, [3 x i64], [3 x i64] }          ; what it is, kernel, ndrange, workgroup
-%Driver = type { ptr, ptr, ptr, ptr, ptr }  ; enqueue a kernel, a marker, a barrier; flush, release
+%Step = type { i64, ptr, [3 x i64], [3 x i64] }       ; what it is, kernel, ndrange, workgroup
+%Job = type { ptr, ptr, ptr, ptr, i64, [0 x %Step] }  ; enqueue a kernel, a barrier; flush, release
 
-define i32 @portable_replay(ptr %driver, ptr %steps, i64 %count, ptr %here, ptr %beside) {
+define i32 @portable_enqueue(ptr %job, ptr %queue, ptr %beside) {
 begin:
-  %enqueue = load ptr, ptr %driver
+  %queues = alloca [2 x ptr]
+  %events = alloca [2 x ptr]  ; what the next step in a queue waits for
+  %second = getelementptr ptr, ptr %queues, i64 1
+  store ptr %queue, ptr %queues
+  store ptr %beside, ptr %second
+  store [2 x ptr] zeroinitializer, ptr %events
+  %enqueue = load ptr, ptr %job
+  %barrier_at = getelementptr %Job, ptr %job, i64 0, i32 1
+  %barrier = load ptr, ptr %barrier_at
+  %flush_at = getelementptr %Job, ptr %job, i64 0, i32 2
+  %flush = load ptr, ptr %flush_at
+  %release_at = getelementptr %Job, ptr %job, i64 0, i32 3
+  %release = load ptr, ptr %release_at
+  %count_at = getelementptr %Job, ptr %job, i64 0, i32 4
+  %count = load i64, ptr %count_at
   br label %check
 check:
   %number = phi i64 [ 0, %begin ], [ %next, %done ]
   %ended = icmp eq i64 %number, %count
-  br i1 %ended, label %success, label %step
+  br i1 %ended, label %end, label %step
 step:
-  %at = getelementptr %Step, ptr %steps, i64 %number
-  %kind = load i64, ptr %at
-  switch i64 %kind, label %launch [ i64 2, label %fork  i64 3, label %join ]
-launch:
-  %is_here = icmp eq i64 %kind, 0
-  %queue = select i1 %is_here, ptr %here, ptr %beside
+  %at = getelementptr %Job, ptr %job, i64 0, i32 5, i64 %number
+  %what = load i64, ptr %at
+  %side = and i64 %what, 1
+  %other = xor i64 %side, 1
+  %queue_at = getelementptr ptr, ptr %queues, i64 %side
+  %in = load ptr, ptr %queue_at
+  %first_at = getelementptr ptr, ptr %events, i64 %side
+  %first = load ptr, ptr %first_at
+  %waits = icmp ne ptr %first, null
+  %waited = zext i1 %waits to i32
+  %list = select i1 %waits, ptr %first_at, ptr null
+  %gives = icmp uge i64 %what, 2
+  %given_at = getelementptr ptr, ptr %events, i64 %other
+  %given = select i1 %gives, ptr %given_at, ptr null
   %kernel_at = getelementptr %Step, ptr %at, i64 0, i32 1
   %kernel = load ptr, ptr %kernel_at
+  %launches = icmp ne ptr %kernel, null
+  br i1 %launches, label %launch, label %wait
+launch:
   %ndrange = getelementptr %Step, ptr %at, i64 0, i32 2
   %workgroup = getelementptr %Step, ptr %at, i64 0, i32 3
-  %launched = call i32 %enqueue(ptr %queue, ptr %kernel, i32 3, ptr null, ptr %ndrange, ptr %workgroup, i32 0, ptr null, ptr null)
-  br label %done
-fork:
-  %forked = call i32 @follow(ptr %driver, ptr %here, ptr %beside)
-  br label %done
-join:
-  %joined = call i32 @follow(ptr %driver, ptr %beside, ptr %here)
+  %launched = call i32 %enqueue(ptr %in, ptr %kernel, i32 3, ptr null, ptr %ndrange, ptr %workgroup, i32 %waited, ptr %list, ptr %given)
+  br label %enqueued
+wait:
+  %held = call i32 %barrier(ptr %in, i32 %waited, ptr %list, ptr %given)
+  br label %enqueued
+enqueued:
+  %status = phi i32 [ %launched, %launch ], [ %held, %wait ]
+  br i1 %waits, label %let_go, label %give
+let_go:
+  %released = call i32 %release(ptr %first)
+  store ptr null, ptr %first_at
+  br label %give
+give:
+  br i1 %gives, label %submit, label %done
+submit:
+  %flushed = call i32 %flush(ptr %in)
   br label %done
 done:
-  %status = phi i32 [ %launched, %launch ], [ %forked, %fork ], [ %joined, %join ]
   %next = add i64 %number, 1
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %failure, label %check
-success:
+end:
   ret i32 0
 failure:
   ret i32 %status
-}
-
-; Has a queue wait for what another holds, which is given to the device.
-define private i32 @follow(ptr %driver, ptr %first, ptr %second) {
-begin:
-  %event_at = alloca ptr
-  %marker_at = getelementptr %Driver, ptr %driver, i64 0, i32 1
-  %barrier_at = getelementptr %Driver, ptr %driver, i64 0, i32 2
-  %flush_at = getelementptr %Driver, ptr %driver, i64 0, i32 3
-  %release_at = getelementptr %Driver, ptr %driver, i64 0, i32 4
-  %marker = load ptr, ptr %marker_at
-  %barrier = load ptr, ptr %barrier_at
-  %flush = load ptr, ptr %flush_at
-  %release = load ptr, ptr %release_at
-  %marked = call i32 %marker(ptr %first, i32 0, ptr null, ptr %event_at)
-  %failed = icmp ne i32 %marked, 0
-  br i1 %failed, label %failure, label %wait
-wait:
-  %flushed = call i32 %flush(ptr %first)
-  %waited = call i32 %barrier(ptr %second, i32 1, ptr %event_at, ptr null)
-  %event = load ptr, ptr %event_at
-  %released = call i32 %release(ptr %event)
-  ret i32 %waited
-failure:
-  ret i32 %marked
 }

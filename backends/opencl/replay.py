@@ -1,15 +1,15 @@
-"""Work that is enqueued again and again, by one call of code compiled by LLVM.
+"""Launches that are enqueued again and again, by one call of code compiled by LLVM.
 
 OpenCL has no graphs: each launch is the driver's to enqueue. What it costs beside that is paid
 once, when it is captured: it gets a kernel object of its own, whose arguments are set. Python and
-PyOpenCL take no part in the launches then, nor are there events.
+PyOpenCL take no part in the launches then, nor are there events but of what others wait for.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache as once
 from importlib.resources import files
 from itertools import count
@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import pyopencl as cl
 
 from portable.profiling import timeline
-from portable_backends.common.native_compiler import compiler
+from portable_backends.common.native_compiler import compiler, keep_for_good
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
+_HEAD: Final = struct.Struct("=4Qq")
 _STEP: Final = struct.Struct("=qQ3Q3Q")
-_HERE, _BESIDE, _FORK, _JOIN = range(4)
-_NO_LAUNCH: Final = (0,) * 7
 _FUNCTIONS: Final = (
     "clEnqueueNDRangeKernel",
-    "clEnqueueMarkerWithWaitList",
     "clEnqueueBarrierWithWaitList",
     "clFlush",
     "clReleaseEvent",
@@ -38,41 +36,58 @@ numbers: Final = count()
 """Of queues beside first ones, for good."""
 
 
-class _Code(NamedTuple):
-    """The compiled loop, and what it calls.
+class Step(NamedTuple):
+    """A launch; a barrier where there is no kernel.
 
     Attributes
     ----------
-    run : callable
-        Takes the driver's functions, steps and their number, the queue, and the one beside it.
-    functions : ctypes array
-        Addresses.
-    holder : object
-        Holds the loop.
+    kernel : pyopencl.Kernel or None
+        With its arguments, and nobody else's.
+    groups, workgroup : (int, int, int)
+        Workgroups, and work-items of each.
+    beside : bool
+        Whether it goes to the queue beside.
+    gives : bool
+        Whether what comes next in the other queue waits for it.
     """
 
-    run: Callable[[Any, bytes, int, int, int], int]
-    functions: Any
-    holder: object
+    kernel: cl.Kernel | None = None
+    groups: tuple[int, int, int] = (1, 1, 1)
+    workgroup: tuple[int, int, int] = (1, 1, 1)
+    beside: bool = False
+    gives: bool = False
+
+    def packed(self) -> bytes:
+        """As replay.ll has it."""
+        ndrange = (n * items for n, items in zip(self.groups, self.workgroup, strict=True))
+        handle = 0 if self.kernel is None else self.kernel.int_ptr
+        return _STEP.pack(self.beside + 2 * self.gives, handle, *ndrange, *self.workgroup)
 
 
 @once
-def _code() -> _Code:
+def _functions() -> list[int | None]:
+    """Their addresses."""
+    library = ctypes.CDLL(cl._cl.__file__)
+    if not hasattr(library, _FUNCTIONS[0]):  # under Windows; any loader of drivers will do
+        library = ctypes.CDLL("OpenCL")
+    return [ctypes.cast(getattr(library, x), ctypes.c_void_p).value for x in _FUNCTIONS]
+
+
+def job_of(steps: Sequence[Step]) -> bytes:
+    """What `enqueuer` takes; the caller keeps the kernels."""
+    return _HEAD.pack(*_functions(), len(steps)) + b"".join(step.packed() for step in steps)
+
+
+@once
+def enqueuer() -> Callable[[bytes, int, int], int]:
+    """What enqueues a job in one queue and another, and gives the driver's status."""
     text = (files(__package__) / "replay.ll").read_text(encoding="utf-8")
     image = compiler.object_of(text, "the loop over launches", passes=False)
-    linked = compiler.link(image, ("portable_replay",))
-    pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-    kind = ctypes.CFUNCTYPE(number, pointer, ctypes.c_char_p, size, pointer, pointer)
-    library = _loader()
-    functions = [ctypes.cast(getattr(library, name), pointer).value for name in _FUNCTIONS]
-    run = kind(linked.addresses["portable_replay"])
-    return _Code(run, (pointer * len(functions))(*functions), linked.holder)
-
-
-def _loader() -> ctypes.CDLL:
-    """The library that PyOpenCL goes to drivers by; under Windows another of the same kind."""
-    library = ctypes.CDLL(cl._cl.__file__)
-    return library if hasattr(library, _FUNCTIONS[0]) else ctypes.CDLL("OpenCL")
+    linked = compiler.link(image, ("portable_enqueue",))
+    keep_for_good(linked.holder)
+    pointer = ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, pointer, pointer)
+    return kind(linked.addresses["portable_enqueue"])
 
 
 class NotCapturedError(Exception):
@@ -88,6 +103,8 @@ class CapturedQueue:
         Its own, for good.
     pool : pyopencl.tools.MemoryPool
         Where arrays made meanwhile have their memory from, which nobody else is given.
+    steps : list of Step
+        What was captured, of the queue beside as well.
 
     Parameters
     ----------
@@ -100,9 +117,8 @@ class CapturedQueue:
     def __init__(self, new_pool: Callable[[], Any], main: CapturedQueue | None = None) -> None:
         self.number: int = next(numbers)
         self.pool = new_pool()
-        self.steps: bytearray = bytearray() if main is None else main.steps
-        self.kernels: list[cl.Kernel] = [] if main is None else main.kernels
-        self.beside = CapturedQueue(new_pool, self) if main is None else None
+        self.steps: list[Step] = [] if main is None else main.steps
+        self._beside = CapturedQueue(new_pool, self) if main is None else None
 
     @property
     def handle(self) -> NoReturn:
@@ -115,28 +131,33 @@ class CapturedQueue:
         """
         raise NotCapturedError
 
-    def launch(
-        self, kernel: cl.Kernel, groups: tuple[int, int, int], workgroup: tuple[int, int, int]
-    ) -> None:
-        """Writes down a launch of a kernel object that is nobody else's."""
-        side = _BESIDE if self.beside is None else _HERE
-        ndrange = (n * items for n, items in zip(groups, workgroup, strict=True))
-        self.steps += _STEP.pack(side, kernel.int_ptr, *ndrange, *workgroup)
-        self.kernels.append(kernel)
+    def add(self, step: Step) -> None:
+        """Writes a launch down."""
+        self.steps.append(step._replace(beside=self._beside is None))
 
     def at_once(
         self, runtime: Runtime, first: Callable[[], object], second: Callable[[], object]
     ) -> None:
         """As of a device; what is beside other work already follows it."""
-        if self.beside is None:
+        if self._beside is None:
             first()
             second()
             return
-        self.steps += _STEP.pack(_FORK, *_NO_LAUNCH)
+        self._give(beside=False)
         first()
-        with runtime.chosen(self.beside):
+        with runtime.chosen(self._beside):
             second()
-        self.steps += _STEP.pack(_JOIN, *_NO_LAUNCH)
+        self._give(beside=True)
+
+    def _give(self, *, beside: bool) -> None:
+        """Has what comes next in the other queue wait for what is in this one."""
+        steps = self.steps
+        last = steps.pop() if steps and steps[-1].beside == beside else Step(beside=beside)
+        steps.append(last._replace(gives=True))
+
+    def job(self) -> bytes:
+        """All of it, at the end of which nothing is left beside."""
+        return job_of([*self.steps, Step()] if self.steps and self.steps[-1].beside else self.steps)
 
 
 class Replay:
@@ -161,36 +182,28 @@ class Replay:
         self._runtime: Final = runtime
         self._work: Final = work
         self._new_pool: Final = new_pool
-        self._plain = True
-        self._fails = False
+        self._warm = False
         self._captured: CapturedQueue | None = None
-        self._steps = b""
+        self._job: bytes | None = None
 
     def __call__(self) -> None:
         """Enqueue it in the current queue."""
         runtime = self._runtime
-        if self._plain or timeline.recording is not None or runtime.captured is not None:
+        as_it_is = timeline.recording is not None or runtime.captured is not None
+        if self._warm and self._job is None and not as_it_is:
+            self._job = self._capture()
+        if self._job and not as_it_is:
+            runtime.enqueue(self._job, "what was captured")
+        else:
             self._work()
-            self._plain = self._fails
-            return
-        if self._captured is None:
-            try:
-                self._captured = self._capture()
-            except NotCapturedError:
-                self._plain = self._fails = True
+            self._warm = True
+
+    def _capture(self) -> bytes:
+        """The job; an empty one if the work does more than launch."""
+        self._captured = CapturedQueue(self._new_pool)
+        try:
+            with self._runtime.chosen(self._captured):
                 self._work()
-                return
-        runtime.replay(self._enqueue)
-
-    def _capture(self) -> CapturedQueue:
-        captured = CapturedQueue(self._new_pool)
-        with self._runtime.chosen(captured):
-            self._work()
-        self._steps = bytes(captured.steps)
-        return captured
-
-    def _enqueue(self, queue: cl.CommandQueue, beside: cl.CommandQueue) -> int:
-        """What the driver says: 0 if all is well."""
-        code, steps = _code(), self._steps
-        count = len(steps) // _STEP.size
-        return code.run(code.functions, steps, count, queue.int_ptr, beside.int_ptr)
+        except NotCapturedError:
+            return b""
+        return self._captured.job()

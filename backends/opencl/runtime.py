@@ -38,7 +38,7 @@ from portable_backends.opencl.executable import (
     status_error,
 )
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
-from portable_backends.opencl.replay import CapturedQueue
+from portable_backends.opencl.replay import CapturedQueue, enqueuer
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -504,13 +504,14 @@ class Runtime:
             self._beside = self.further_queue()
         return self._beside
 
-    def replay(self, enqueue: Callable[[cl.CommandQueue, cl.CommandQueue], int]) -> None:
-        """Enqueues what was captured in the current queue, and the one beside it."""
-        beside = self.beside.handle
+    def enqueue(self, job: bytes, what: str) -> None:
+        """Enqueues launches that were made a job of, in the current queue and the one beside it."""
+        beside = 0 if self._beside is None else self._beside.handle.int_ptr
         with self.gate.lock:
-            status = enqueue(self.current(), beside)
+            queue = self.current() if self.has_chosen else self.queue
+            status = enqueuer()(job, queue.int_ptr, beside)
         if status:
-            raise status_error(status, "launching what was captured")
+            raise status_error(status, f"launching {what}")
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """Enqueues work here, and other beside it, which the current queue then waits for.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -31,27 +29,3 @@ def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int)
     q, eps = basis[0].astype(np.float64), np.finfo(np.float32).eps
     assert np.linalg.norm(q.T @ q - np.eye(n), 2) <= 30 * eps
     assert np.linalg.norm(q @ band @ q.T - a, 2) <= 30 * eps * np.linalg.norm(a, 2)
-
-
-def test_work_at_the_same_time_is_repeated_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time it is prepared, each piece by itself; from the third on both go at once."""
-    device, pairs = portable.device("cpu:native"), list[int]()
-    a = hermitian(random((64, 64), "float32"))
-
-    def counted(first: Callable[[], object], second: Callable[[], object]) -> None:
-        pairs[-1] += 1
-        second()
-        first()
-
-    monkeypatch.setattr(device, "at_once", counted)
-    panels, reduce = symmetric_panels(device, 64, 16, kl.f32, wanted=True)
-    bands = []
-    for _ in range(3):
-        pairs.append(0)
-        copied(device, a[None], turned(panels.whole))
-        reduce()
-        bands.append(panels.whole[0].copy())
-    assert pairs[2] == pairs[0] > 1
-    assert not pairs[1]
-    for band in bands[1:]:
-        np.testing.assert_allclose(np.tril(band), np.tril(bands[0]), atol=1e-3)

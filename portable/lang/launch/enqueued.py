@@ -108,9 +108,7 @@ def recorded(*, prepares: bool = False) -> Iterator[list[Step]]:
         RECORDING.reset(token)
 
 
-def repeated(
-    device: Device, work: Callable[[], object], *, prepares: bool = False
-) -> Repeated:
+def repeated(device: Device, work: Callable[[], object], *, prepares: bool = False) -> Repeated:
     """Does some work, and gives what does it again for the same arrays at the least cost.
 
     Parameters
