@@ -94,7 +94,7 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
         self._runtime.gate.pass_through()
         try:
             return self._memory().allocate(size)
-        except self._cl.MemoryError:
+        except self._cl.Error:
             self._runtime.addresses.let_go()
         try:
             return self._memory().allocate(size)

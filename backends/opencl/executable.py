@@ -228,12 +228,25 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda arguments: [arguments[i] for i in numbers]
 
 
+_MOST_JOBS: Final = 64
+
+
 class _Loaded(NamedTuple):
-    """What a driver holds of a program."""
+    """What a driver holds of a program, and what enqueues it by numbers of workgroups."""
 
     built: cl.Program
     kernel: cl.Kernel
     set: _Setter
+    jobs: dict[tuple[int, int, int], bytes]
+
+    def job(self, groups: tuple[int, int, int], workgroup: tuple[int, int, int]) -> bytes:
+        """What enqueues it, without an event."""
+        job = self.jobs.get(groups)
+        if job is None:
+            if len(self.jobs) >= _MOST_JOBS:
+                self.jobs.clear()
+            job = self.jobs[groups] = job_of([Step(self.kernel, groups, workgroup)])
+        return job
 
 
 class OpenCLExecutable(Executable):
@@ -273,7 +286,8 @@ class OpenCLExecutable(Executable):
     def _take(self, built: cl.Program) -> _Loaded:
         """Make the kernel object of a program, and put the program among those that are kept."""
         kernel = self._new_kernel(built)
-        self._loaded = loaded = _Loaded(built, kernel, _Setter(kernel, self._program.arguments))
+        setter = _Setter(kernel, self._program.arguments)
+        self._loaded = loaded = _Loaded(built, kernel, setter, {})
         self.launched = True  # about to be, or it would not have been loaded
         self._runtime.programs.add(self)
         return loaded
@@ -308,11 +322,14 @@ class OpenCLExecutable(Executable):
         noting = None if timeline.recording is None else self._noting(groups)
         try:
             with runtime.gate.lock:
-                _, kernel, set_ = self._loaded or self._load()
-                queue = runtime.current() if runtime.has_chosen else runtime.queue
-                set_(arguments)
+                loaded = self._loaded or self._load()
+                loaded.set(arguments)
+                self.launched = True
+                if noting is None and not runtime.blocking:
+                    runtime.enqueue(loaded.job(groups, self._workgroup), self._program.name)
+                    return
+                queue, kernel = runtime.current(), loaded.kernel
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
-            self.launched = True
             if runtime.blocking:
                 if self._may_be_long or runtime.gate.abandoned:
                     self._listen(event)

@@ -105,8 +105,7 @@ def remembered(
     otherwise : int
         The answer where none was found.
     """
-    facts = device.platform.version, device.name, device.version, device.driver_version
-    name = cache.key(question, *facts)
+    name = cache.key(question, *described(device).values())
     kept = cache.load(name)
     if kept is not None and kept.isdigit():
         return int(kept)

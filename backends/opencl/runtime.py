@@ -27,7 +27,7 @@ from portable.system import cache
 from portable_backends.common import drivers
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
-from portable_backends.common.isolated_compiler import IsolatedCompiler
+from portable_backends.common.isolated_compiler import IsolatedCompiler, described
 from portable_backends.opencl.boxes import Addresses
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import (
@@ -278,13 +278,7 @@ class Runtime:
 
     def facts(self) -> dict[str, str]:
         """What devices have in common that run each other's binaries."""
-        device = self.device
-        return {
-            "platform": device.platform.version,
-            "device": device.name.strip(),
-            "version": device.version,
-            "driver": device.driver_version,
-        }
+        return described(self.device)
 
     def export(self, program: Program) -> bytes:
         """What the driver calls the program's binary."""
@@ -319,14 +313,8 @@ class Runtime:
         """What the driver makes of `program`, or of its binary in the disk cache."""
         self.gate.pass_through()
         options = options_for(self.device, self.capabilities, program.flags)
-        name = cache.key(
-            program.source,
-            " ".join(options),
-            self.device.platform.version,
-            self.device.name,
-            self.device.version,
-            self.device.driver_version,
-        )
+        facts = described(self.device).values()
+        name = cache.key(program.source, " ".join(options), *facts)
         kept = cache.load(name)
         loaded = self._load(kept) if kept is not None else None
         return loaded or self._build(program, options, name)
@@ -451,15 +439,12 @@ class Runtime:
 
     # -- queues -----------------------------------------------------------------------------
 
-    def new_queue(self) -> cl.CommandQueue:
-        """An in-order queue, which records times if the others do."""
-        return self._new_queue(profiling=self.records_times)
-
-    def _new_queue(self, *, profiling: bool) -> cl.CommandQueue:
-        if not profiling:
+    def new_queue(self, *, recording: bool = False) -> cl.CommandQueue:
+        """An in-order queue, which records times if that is wanted, or the others do."""
+        if not (recording or self.records_times):
             return cl.CommandQueue(self.context)
-        properties = cl.command_queue_properties.PROFILING_ENABLE
-        return cl.CommandQueue(self.context, properties=properties)
+        records = cl.command_queue_properties.PROFILING_ENABLE
+        return cl.CommandQueue(self.context, properties=records)
 
     def _queues(self) -> list[cl.CommandQueue]:
         return [self.queue, *(further.handle for further in self.further)]
@@ -572,7 +557,7 @@ class Runtime:
     def timekeeper(self) -> cl.CommandQueue:
         """A queue that records times, for marks of queues that do not."""
         if self._timekeeper is None:
-            self._timekeeper = self._new_queue(profiling=True)
+            self._timekeeper = self.new_queue(recording=True)
         return self._timekeeper
 
     def measure(self, start: bool) -> None:
