@@ -43,7 +43,9 @@ SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
 
 _CACHED: Final = 512 << 10
-"""Bytes of a matrix up to which a core alone is faster than several that wait for each other."""
+_CACHED_SYMMETRIC: Final = 20 << 20
+"""Bytes of a matrix up to which a core alone is faster than several that wait for each other: a
+symmetric one's takes a launch a panel, several take two a step."""
 
 _ALONE: Final = 128
 """Columns up to which one workgroup makes all steps in no more time than launches take."""
@@ -111,7 +113,7 @@ def _step_shape(size: tuple[int, int, int], kind: DType, can: Capabilities) -> S
     count, m, n = size
     lanes = 1 if kind.is_complex else max(can.vector_bytes // kind.itemsize, 1)
     if can.single_work_items:
-        cores = 1 if m * n * kind.itemsize <= _CACHED else max(1, can.compute_units)
+        cores = 1 if m * n * kind.itemsize <= _CACHED_SYMMETRIC else max(1, can.compute_units)
         return StepShape(lanes, lanes, _ROWS, 1, 1, cores, _PANEL_ALONE)
     team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
     most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])

@@ -22,15 +22,23 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
+from portable.linalg.base.tiling import Tiling
 from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
+from portable.linalg.products.kernels import Epilogue, Place, Reader, keep
+from portable.linalg.products.mainloop import multiply, room
+from portable.linalg.products.model import Product
 from portable.linalg.products.repeats import at_once, cached_plan, is_kept, repeated
+from portable.linalg.products.tuning import schemes
 
 _ROWS: Final = 64
 _ITEMS: Final = 256
 _EACH: Final = 8
 """Rows of a workgroup that makes Z, its work-items, and columns of Z that each makes of a row."""
+
+_MANY: Final = 4096
+"""Rows of matrices that squares are chosen for."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,8 @@ class SymmetricPanels:
         Whether vectors are to be led back.
     lines : four arrays
         P transposed, ``V^T P``, ``[Z V]`` and ``[V Z]`` transposed.
+    tiling : (Tiling, int)
+        Squares of the matrix, and the work-items that change one.
     """
 
     device: Device
@@ -60,6 +70,7 @@ class SymmetricPanels:
     width: int
     wanted: bool
     lines: tuple[Any, Any, Any, Any]
+    tiling: tuple[Tiling, int]
 
     @staticmethod
     def of(device: Device, n: int, width: int, kind: DType, wanted: bool) -> SymmetricPanels:
@@ -70,7 +81,8 @@ class SymmetricPanels:
         )
         extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
         lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
-        return SymmetricPanels(device, whole, triangle, width, wanted, lines)
+        tiling = _squares(device, kind, width)
+        return SymmetricPanels(device, whole, triangle, width, wanted, lines, tiling)
 
     def run(self) -> None:
         """Reduces the matrix."""
@@ -86,7 +98,7 @@ class SymmetricPanels:
                 at_once(
                     self.device,
                     partial(triangle.reflect, stop, following),
-                    partial(self._change, first, (following, n)),
+                    partial(self._change_both, first),
                 )
         if self.wanted:
             for first in range(0, n - width, triangle.reflectors.wide):
@@ -133,6 +145,18 @@ class SymmetricPanels:
             below = slice(0, rows)
         gemm(left[below], right[:, begin:end], alpha=-1, beta=1, c=c, out=c)
 
+    def _change_both(self, first: int) -> None:
+        """The same of all columns behind the next panel's, of which rows above are not read."""
+        width, (_, _, left, right) = self.width, self.lines
+        c = self.triangle.work[0, first + width :, first + 2 * width :]
+        c = turned(c) if is_transposed(c) else c
+        n = int(c.shape[0])
+        tiling, items = self.tiling
+        half = -(-n // (2 * tiling.rows))
+        change_both_sides[groups(2 * half + 1, half), items](
+            left[width : width + n], right[:, width : width + n], c, TILING=tiling
+        )
+
     def lead_back(self, x: Any, out: Any) -> None:
         """Multiplies vectors with all reflectors.
 
@@ -148,6 +172,15 @@ class SymmetricPanels:
         moved(self.device, x[:, :n, :columns], c)
         self.triangle.reflectors.apply(c[:, self.width :], adjoint=False)
         moved(self.device, c[:, :rows], out)
+
+
+def _squares(device: Device, kind: DType, width: int) -> tuple[Tiling, int]:
+    """Squares of results that products of so few terms are made in, and work-items for each."""
+    product = Product(_MANY, _MANY, 2 * width, 1, False)
+    for choice, _ in schemes(device, kind, "auto", product):
+        if choice["BM"] == choice["BN"] and not choice.get("SPECIALISED"):
+            return Tiling.of(choice), choice["WORKGROUP"]
+    raise AssertionError
 
 
 class _Plan(NamedTuple):
@@ -249,3 +282,41 @@ def make_lines(
                 left[row, WIDTH + column + j] = vector
                 right[column + j, row] = vector
                 right[WIDTH + column + j, row] = sums[j]
+
+
+@kernel
+def change_both_sides(left: kl.Array, right: kl.Array, c: kl.Array, *, TILING: Tiling) -> None:
+    """Takes ``left @ right``, which is symmetric, off the symmetric `c`.
+
+    A workgroup makes a square on or below the diagonal, and stores it on both sides. Of an even
+    number of rows of squares those of the lower half are dimension 1; what is right of the diagonal
+    there stands for the rows of the upper half, the last one beside the first.
+
+    Parameters
+    ----------
+    left : array, shape (n, k)
+    right : array, shape (k, n)
+    c : array, shape (n, n)
+    TILING : Tiling
+        The squares.
+    """
+    EDGE, kind, n, half = TILING.rows, c.dtype, c.shape[0], kl.num_groups(1)
+    lower, across = kl.group_id(1) + half, kl.group_id(0)
+    is_lower = across <= lower
+    row = kl.where(is_lower, lower, 2 * half - 1 - lower) * EDGE
+    column = kl.where(is_lower, across, across - lower - 1) * EDGE
+    if row < n:
+        tiles, acc = room((left, right), kind, TILING)
+        mirrored = kl.local((EDGE, EDGE + 1), kind)
+        square = Place(0, row, column, 0)
+        reader = Reader(left, right, square, (n, n, left.shape[1]), TILING.depth)
+        multiply(acc, tiles, reader, (0, kl.cdiv(left.shape[1], TILING.depth)), TILING)
+        Epilogue((-1, 1, c, None), c, keep).store(acc, c, square, TILING)
+        if row > column:
+            for i, j, value in kl.elements(acc):
+                mirrored[j, i] = value
+            kl.barrier()
+            for entry in kl.workgroup_range(EDGE * EDGE):
+                i, j = column + entry // EDGE, row + entry % EDGE
+                if j < n:
+                    c[i, j] = mirrored[entry // EDGE, entry % EDGE]
