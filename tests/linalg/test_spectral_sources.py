@@ -72,7 +72,7 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     factor = np.empty((2, 9, 9), dtype)
     blocks, joined = Blocks(x, factor, factor), Joined(x, x, i)
     return [
-        program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16),
+        program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16, EACH=4),
         program(deflate, capabilities, LINE, blocks, x, x, joined, kept, SHAPE=shape),
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),
         program(refine_weights, capabilities, LINE, kept, roots, SHAPE=shape),
