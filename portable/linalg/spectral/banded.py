@@ -33,8 +33,8 @@ from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.hop_blocks import lead_back_hops
-from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
-from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
+from portable.linalg.spectral.reduction_kernels import field_of, spread
+from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes, load
 from portable.linalg.spectral.symmetric_panels import symmetric_panels
 from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
@@ -141,7 +141,7 @@ def _svd(
     down, across = (begin_of_further(x, shape) for x in (m, n))
     room = shape.room(down + n, across + m)
     work = device.empty((1, *room), kind)
-    _load(a, largest, work, "turned" if turns else "plain")
+    load(a, largest, work, "turned" if turns else "plain")
     put_ones[m, _LINE](work, down, across)
     Sweep(device, work[0], (m, n), b, shape, further=(n, m)).run()
     ab, scales = device.empty((b + 1, n), kind), device.empty((2,), kind)
@@ -170,7 +170,7 @@ def _symmetric(
     n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
     wanted = vectors is not None
     panels, reduce = symmetric_panels(device, n, b, kind, wanted)
-    _load(a, largest, turned(panels.whole), "hermitian")
+    load(a, largest, turned(panels.whole), "hermitian")
     reduce()
     ab, bound, chosen = _shifted_factor(device, panels.whole[0], n, b)
     hops = device.empty((n, n + b), kind) if wanted else None
@@ -191,12 +191,6 @@ def _symmetric(
     x = _hops_led_back(device, blocks.right, hops, size, n, shape, reverse=False)
     panels.lead_back(x, vectors)
     return status
-
-
-def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
-    """Puts a scaled copy there, with zeros around it."""
-    extents = tuple(int(x) for x in reversed(work.shape))
-    load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 
 
 def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:

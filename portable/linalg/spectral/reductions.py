@@ -144,8 +144,8 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
     return largest
 
 
-def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
-    """Puts scaled copies there."""
+def load(a: Any, largest: Any, work: Any, form: Form) -> None:
+    """Puts scaled copies there, with zeros around them."""
     extents = tuple(int(x) for x in reversed(work.shape))
     load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 
@@ -209,7 +209,7 @@ def reduced_to_tridiagonal(
         empty(shape.groups if alone else 1, pitch + 2 * shape.block),
         empty(3, shape.groups, of=kind.real),
     )
-    _load(a, largest, work, "hermitian")
+    load(a, largest, work, "hermitian")
     _clear(device, out.vectors, out.columns, out.products, counts)
     _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
@@ -343,7 +343,7 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
         products=empty(height + 2 * shape.block),
         shares=empty(2, shape.groups, of=kind.real),
     )
-    _load(a, largest, work, "turned" if rows < columns else "plain")
+    load(a, largest, work, "turned" if rows < columns else "plain")
     _clear(device, left, right, out.tall, out.products, counts)
     _bidiagonalize(device, work, out, counts, shape)
     return _Halves(out.d, out.e, left, out.left_factors, right, out.right_factors)
@@ -370,7 +370,7 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
     )
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
     work, d, e = empty(m + shape.rows, pitch), empty(n), empty(n)
-    _load(a, largest, work, "turned" if rows < columns else "plain")
+    load(a, largest, work, "turned" if rows < columns else "plain")
     launch = bidiagonalize_keeping[groups(cores, count), 1]
     for first in range(-1, n) if cores > 1 else (-1,):
         last = first + 1 if cores > 1 else n
