@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
@@ -28,17 +28,17 @@ from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import Epilogue, Place, Reader, keep
 from portable.linalg.products.mainloop import multiply, room
-from portable.linalg.products.model import Product
 from portable.linalg.products.repeats import at_once, cached_plan, is_kept, repeated
-from portable.linalg.products.tuning import schemes
 
 _ROWS: Final = 64
 _ITEMS: Final = 256
 _EACH: Final = 8
 """Rows of a workgroup that makes Z, its work-items, and columns of Z that each makes of a row."""
 
-_MANY: Final = 4096
-"""Rows of matrices that squares are chosen for."""
+_EDGE: Final = 64
+_DEPTH: Final = 16
+_STAGES: Final = 3
+"""Rows of squares that a symmetric change is made in, and of the slots for what is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SymmetricPanels:
         )
         extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
         lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
-        tiling = _squares(device, kind, width)
+        tiling = _squares(kind, device.capabilities)
         return SymmetricPanels(device, whole, triangle, width, wanted, lines, tiling)
 
     def run(self) -> None:
@@ -91,18 +91,24 @@ class SymmetricPanels:
         triangle.reflect(0, width)
         for first in range(0, n - width, width):
             stop, following = first + width, first + 2 * width
-            at_once(self.device, partial(self._multiply, first), partial(self._factor, first))
+            at_once(
+                self.device,
+                partial(self._multiply, first),
+                partial(triangle.factor, first, stop),
+            )
             self._make_lines(first)
-            self._change(first, (stop, following))
             if following < n:
                 at_once(
-                    self.device,
-                    partial(triangle.reflect, stop, following),
-                    partial(self._change_both, first),
+                    self.device, partial(self._next_panel, first), partial(self._change_rest, first)
                 )
-        if self.wanted:
-            for first in range(0, n - width, triangle.reflectors.wide):
-                triangle.reflectors.join(first, min(first + triangle.reflectors.wide, n - width))
+            else:
+                self._change(first)
+                self._join(first)
+
+    def _next_panel(self, first: int) -> None:
+        """Changes the columns of the panel after one, and makes their reflectors."""
+        self._change(first)
+        self.triangle.reflect(first + self.width, first + 2 * self.width)
 
     def _vectors(self, first: int) -> Any:
         """V of a panel."""
@@ -113,13 +119,6 @@ class SymmetricPanels:
         rest = self.triangle.work[0, first:, first + self.width :]
         rest = turned(rest) if is_transposed(rest) else rest
         gemm(turned(self._vectors(first)), rest, out=self.lines[0][:, : int(rest.shape[0])])
-
-    def _factor(self, first: int) -> None:
-        """T of a panel, and of all panels of a block."""
-        stop, wide = first + self.width, self.triangle.reflectors.wide
-        self.triangle.factor(first, stop)
-        if self.wanted and first % wide:
-            self.triangle.join(first // wide * wide, first, stop)
 
     def _make_lines(self, first: int) -> None:
         """Z of a panel, from both sides of which the matrix is changed."""
@@ -134,28 +133,36 @@ class SymmetricPanels:
             v, products, t, middle, left, right, WIDTH=width, EACH=min(_EACH, width)
         )
 
-    def _change(self, first: int, columns: tuple[int, int]) -> None:
-        """Takes ``Z V^T + V Z^T`` off some columns of what is left."""
-        begin, end = columns
-        c, (_, _, left, right) = self.triangle.work[0, first:, begin:end], self.lines
-        begin, end, rows = begin - first - self.width, end - first - self.width, int(c.shape[0])
+    def _change(self, first: int) -> None:
+        """Takes ``Z V^T + V Z^T`` off the columns behind a panel that the next one has."""
+        width, (_, _, left, right) = self.width, self.lines
+        c = self.triangle.work[0, first:, first + width : first + 2 * width]
+        rows = int(c.shape[0])
         if is_transposed(c):
-            c, (begin, end), below = turned(c), (0, rows), slice(begin, end)
+            gemm(left[:width], right[:, :rows], alpha=-1, beta=1, c=turned(c), out=turned(c))
         else:
-            below = slice(0, rows)
-        gemm(left[below], right[:, begin:end], alpha=-1, beta=1, c=c, out=c)
+            gemm(left[:rows], right[:, :width], alpha=-1, beta=1, c=c, out=c)
 
-    def _change_both(self, first: int) -> None:
-        """The same of all columns behind the next panel's, of which rows above are not read."""
+    def _change_rest(self, first: int) -> None:
+        """The same of columns behind those, of which rows above are not read; joins reflectors."""
         width, (_, _, left, right) = self.width, self.lines
         c = self.triangle.work[0, first + width :, first + 2 * width :]
         c = turned(c) if is_transposed(c) else c
-        n = int(c.shape[0])
-        tiling, items = self.tiling
+        n, (tiling, items) = int(c.shape[0]), self.tiling
         half = -(-n // (2 * tiling.rows))
         change_both_sides[groups(2 * half + 1, half), items](
             left[width : width + n], right[:, width : width + n], c, TILING=tiling
         )
+        self._join(first)
+
+    def _join(self, first: int) -> None:
+        """T of a panel and those before it in a block, and V T of a block that is whole."""
+        stop, reflectors = first + self.width, self.triangle.reflectors
+        begin = first // reflectors.wide * reflectors.wide
+        if self.wanted and first > begin:
+            self.triangle.join(begin, first, stop)
+        if self.wanted and (stop % reflectors.wide == 0 or stop == int(reflectors.v.shape[2])):
+            reflectors.join(begin, stop)
 
     def lead_back(self, x: Any, out: Any) -> None:
         """Multiplies vectors with all reflectors.
@@ -174,13 +181,13 @@ class SymmetricPanels:
         moved(self.device, c[:, :rows], out)
 
 
-def _squares(device: Device, kind: DType, width: int) -> tuple[Tiling, int]:
-    """Squares of results that products of so few terms are made in, and work-items for each."""
-    product = Product(_MANY, _MANY, 2 * width, 1, False)
-    for choice, _ in schemes(device, kind, "auto", product):
-        if choice["BM"] == choice["BN"] and not choice.get("SPECIALISED"):
-            return Tiling.of(choice), choice["WORKGROUP"]
-    raise AssertionError
+def _squares(kind: DType, can: Capabilities) -> tuple[Tiling, int]:
+    """Squares as large as local memory has room for, and the work-items that change one."""
+    edge, most = _EDGE, can.local_memory_most // kind.itemsize
+    while edge > 8 and edge * (5 * _DEPTH * _STAGES // 2 + edge + 1) > most:
+        edge //= 2
+    items = 1 if can.single_work_items else min(2 * edge, can.max_workgroup)
+    return Tiling(edge, edge, _DEPTH, _STAGES, units=True), items
 
 
 class _Plan(NamedTuple):
@@ -307,16 +314,19 @@ def change_both_sides(left: kl.Array, right: kl.Array, c: kl.Array, *, TILING: T
     column = kl.where(is_lower, across, across - lower - 1) * EDGE
     if row < n:
         tiles, acc = room((left, right), kind, TILING)
-        mirrored = kl.local((EDGE, EDGE + 1), kind)
         square = Place(0, row, column, 0)
         reader = Reader(left, right, square, (n, n, left.shape[1]), TILING.depth)
         multiply(acc, tiles, reader, (0, kl.cdiv(left.shape[1], TILING.depth)), TILING)
         Epilogue((-1, 1, c, None), c, keep).store(acc, c, square, TILING)
         if row > column:
-            for i, j, value in kl.elements(acc):
-                mirrored[j, i] = value
-            kl.barrier()
-            for entry in kl.workgroup_range(EDGE * EDGE):
-                i, j = column + entry // EDGE, row + entry % EDGE
-                if j < n:
-                    c[i, j] = mirrored[entry // EDGE, entry % EDGE]
+            if kind == kl.f64:  # of which matrix units hold whole sectors of columns
+                acc.store(c.T[row : row + EDGE, column : column + EDGE])
+            else:
+                mirrored = kl.local((EDGE, EDGE + 1), kind)
+                for i, j, value in kl.elements(acc):
+                    mirrored[j, i] = value
+                kl.barrier()
+                for entry in kl.workgroup_range(EDGE * EDGE):
+                    i, j = column + entry // EDGE, row + entry % EDGE
+                    if j < n:
+                        c[i, j] = mirrored[entry // EDGE, entry % EDGE]
