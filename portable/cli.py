@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
@@ -12,7 +13,7 @@ import click
 from rich.table import Table
 
 from portable import registry
-from portable.backend import Device, Refused, Unavailable, profiles
+from portable.backend import Device, profiles
 from portable.backend.profiles import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import literal, printable, show
@@ -107,28 +108,20 @@ def _show_others(verbose: bool) -> None:
     """What there is besides the devices found."""
     missing = registry.unavailable()
     if missing:
-        show(_missing(missing))
+        rows = [(x.backend, x.reason, x.remedy) for x in missing]
+        show(_listed("Not available", ("backend", "reason", "to get it"), rows))
     refused = registry.refused()
     if verbose and refused:
-        show(_refused(refused))
+        show(_listed("Refused", ("device", "reason"), ((x.name, x.reason) for x in refused)))
     further = registry.further()
     if further:
         click.echo(f"By name alone: {', '.join(further)}")
 
 
-def _refused(refused: tuple[Refused, ...]) -> Table:
-    table = Table(title="Refused")
-    for heading in ("device", "reason"):
+def _listed(title: str, headings: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(title=title)
+    for heading in headings:
         table.add_column(heading, overflow="fold")
-    for entry in refused:
-        table.add_row(*map(literal, (entry.name, entry.reason)))
-    return table
-
-
-def _missing(missing: tuple[Unavailable, ...]) -> Table:
-    table = Table(title="Not available")
-    for heading in ("backend", "reason", "to get it"):
-        table.add_column(heading, overflow="fold")
-    for entry in missing:
-        table.add_row(*map(literal, (entry.backend, entry.reason, entry.remedy)))
+    for row in rows:
+        table.add_row(*map(literal, row))
     return table

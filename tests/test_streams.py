@@ -97,7 +97,8 @@ def test_a_stream_is_chosen_by_one_thread_alone(device: Device) -> None:
         thread.start()
         thread.join()
     assert seen
-    assert sorted(span.queue for span in profile.spans) == [0, 1]
+    # compilations, where this is the kernel's first launch, are spans of the host
+    assert sorted(span.queue for span in profile.spans if span.device != "host") == [0, 1]
     assert stream.handle is not None
 
 

@@ -14,14 +14,9 @@ from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS, power_of_size
 from portable.array.creation import eye
 from portable.array.eigen import eig, eigvals
+from portable.array.functions import manipulation
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import multiply, sqrt
-from portable.array.functions.manipulation import (
-    astype,
-    broadcast_to,
-    copied,
-    reshape,
-)
 from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.functions.statistics import merged_sizes, summed_in
 from portable.array.functions.statistics import sum as summed
@@ -32,7 +27,6 @@ from portable.linalg.singular_values.svdvals import svdvals as singular_values
 from portable.linalg.spectral import by_values, decompositions
 from portable.primitives.base.operands import normalized_axes, promoted_on, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import check_arrays, check_operands, recorded
 from portable.primitives.maps.work import Operation
 from portable.primitives.moves.copying import converted
@@ -277,7 +271,9 @@ def solve(x1: Array, x2: Array, /) -> Array:
     _check_matrices("solve", x1)
     _check_matrices("solve", x2)
     kind = promoted_on(x1.device, x1.dtype, x2.dtype)
-    return factorisations.solve(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
+    return factorisations.solve(
+        manipulation.astype(x1, kind, copy=False), manipulation.astype(x2, kind, copy=False)
+    )
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> decompositions.SVDResult:
@@ -411,8 +407,8 @@ def matrix_power(x: Array, n: int, /) -> Array:
             x = matmul(x, x)
     if result is None:
         one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        return copied(broadcast_to(one, x.shape))
-    return copied(result) if result is x else result
+        return manipulation.copied(manipulation.broadcast_to(one, x.shape))
+    return manipulation.copied(result) if result is x else result
 
 
 def vector_norm(
@@ -453,7 +449,7 @@ def vector_norm(
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
     if ord in (1, 2, inf, -inf):
         merged = merged_sizes(x, ord, axis=axis, keepdims=keepdims)
-        return astype(sqrt(merged), x.dtype.real, copy=False) if ord == 2 else merged
+        return manipulation.astype(sqrt(merged), x.dtype.real, copy=False) if ord == 2 else merged
     return _norm(x, float(ord), axis, keepdims)  # type: ignore[no-any-return]
 
 
@@ -471,7 +467,7 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
     if ord:
         total = recorded(recipe, OPERATIONS["pow"], total, 1 / ord)
     kept = reduced_shape(x.shape, axes, keepdims)
-    return recipe.finish(total.viewed(kept, contiguous_strides(kept, kind.itemsize)))
+    return recipe.finish(total.shaped(kept))
 
 
 _norm: Final = Plans(_write_norm)
@@ -504,7 +500,7 @@ def matrix_norm(
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")
     result = _matrix_norm(x, ord)
-    return reshape(result, (*result.shape, 1, 1)) if keepdims else result
+    return manipulation.reshape(result, (*result.shape, 1, 1)) if keepdims else result
 
 
 def _matrix_norm(x: Array, ord: Any) -> Array:

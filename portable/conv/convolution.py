@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Unpack
 import numpy as np
 
 from portable import registry
-from portable.backend import ArrayView, Device
+from portable.backend import Device
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Epilogue
@@ -27,7 +27,7 @@ from portable.interchange.libraries import (
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
-from portable.linalg.base.operands import common_dtype, same_elements, views_overlap
+from portable.linalg.base.operands import common_dtype, require_apart
 from portable.linalg.products.activation import activation_of
 from portable.namespace import device_of_arrays, elsewhere
 from portable.tune.table import recent_state, state
@@ -249,10 +249,10 @@ class Convolution:
             self._filters = route.method.filters(w)
             self._workspace = _workspace(route, workspace)
         self._host_bias: Any = None
-        self._given_workspace: ArrayView | None = None
+        self._given_workspace: Any = None
         if workspace is not None and self._workspace is workspace:
-            self._given_workspace = self.device.view(workspace)
-            self._require_apart({"w": w, "bias": bias})
+            self._given_workspace = workspace
+            self._keep_apart({"w": w, "bias": bias})
 
     def reads_bias_of(self, bias: np.ndarray[Any, Any] | None) -> None:
         """Takes the bias at each call from the host."""
@@ -351,37 +351,19 @@ class Convolution:
                 f"images on {owner.name}; the filters are on {self.device.name}"
             )
         if self._given_workspace is not None:
-            self._require_apart({"x": x, "residual": residual})
-        if out is not None:
-            self._check_out(x, residual, out)
-
-    def _require_apart(self, operands: dict[str, Any]) -> None:
-        """Refuses a workspace that would overwrite what is read."""
-        assert self._given_workspace is not None
-        for name, operand in operands.items():
-            if operand is not None and views_overlap(
-                self._given_workspace, self.device.view(operand)
-            ):
-                raise ShapeError(f"conv2d: workspace overlaps {name}; pass another array")
-
-    def _check_out(self, x: Any, residual: Any, out: Any) -> None:
+            self._keep_apart({"x": x, "residual": residual})
+        if out is None:
+            return
         if tuple(out.shape) != self._route.result_shape:
             raise ShapeError(
                 f"out has shape {tuple(out.shape)}, the results {self._route.result_shape}"
             )
-        target = self.device.view(out)
-        if not target.writable:
-            raise LaunchError("conv2d: out is read-only; pass a writable array")
         operands = {"x": x, "w": self._filters, "bias": self._bias, "workspace": self._workspace}
-        for name, operand in operands.items():
-            if operand is not None and views_overlap(target, self.device.view(operand)):
-                raise ShapeError(f"conv2d: out overlaps {name}; pass another array")
-        if residual is not None:
-            added = self.device.view(residual)
-            if views_overlap(target, added) and not same_elements(target, added):
-                raise ShapeError(
-                    "conv2d: out overlaps residual without being the same array; pass another array"
-                )
+        require_apart("conv2d", self.device, out, operands, ("residual", residual))
+
+    def _keep_apart(self, operands: dict[str, Any]) -> None:
+        """Refuses a workspace that would overwrite what is read."""
+        require_apart("conv2d", self.device, self._given_workspace, operands, what="workspace")
 
 
 def _workspace(route: Route, given: Any) -> Any:

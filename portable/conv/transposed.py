@@ -16,7 +16,7 @@ from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import Function
-from portable.linalg.base.operands import common_dtype, overlap
+from portable.linalg.base.operands import common_dtype, require_apart
 from portable.linalg.products.activation import activation_of
 from portable.linalg.products.kernels import keep
 from portable.namespace import device_of_arrays
@@ -88,9 +88,8 @@ def conv_transpose2d(
     result = device.empty(laid_out, kind) if out is None else out
     if tuple(result.shape) != laid_out:
         raise ShapeError(f"out has shape {tuple(result.shape)}, the results {laid_out}")
-    for name, operand in (("x", x), ("w", w), ("bias", bias)):
-        if out is not None and operand is not None and overlap(device, out, operand):
-            raise ShapeError(f"conv_transpose2d: out overlaps {name}; pass another array")
+    if out is not None:
+        require_apart("conv_transpose2d", device, out, {"x": x, "w": w, "bias": bias})
     if 0 in laid_out:
         return result
     epilogue = Epilogue(bias, activation_of(activation, "conv_transpose2d"))

@@ -42,11 +42,13 @@ def last_panel(state: State, stripe: kl.Scalar, shape: Shape) -> Any:
 
 
 @function
-def pivot_words(state: State, source: kl.Scalar, s: kl.Scalar, at: kl.Scalar, lanes: int) -> Any:
-    """A pivot's words from `at` on in stripe `s`; zeros where a column has none."""
+def pivot_words(
+    state: State, s: kl.Scalar, rows: Rows, source: kl.Scalar, at: kl.Scalar, lanes: int
+) -> Any:
+    """A pivot's words from `at` on in stripe `s`, of these rows; zeros where a column has none."""
     words = nothing(lanes)
     if source >= 0:
-        words = kl.vload(state.work, s, source, at, lanes=lanes)
+        words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
     elif source != NO_SOURCE:
         words = kl.vload(state.eliminators, s, eliminator_source(source), at, lanes=lanes)
     return words
@@ -59,7 +61,8 @@ def bring_pivots(panel: Panel, pivots: kl.Array, s: kl.Scalar) -> None:
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts, unroll=shape.copies):
         c, at = x // parts, x % parts * shape.lanes
-        words = pivot_words(panel.state, panel.source(c), s, at, shape.lanes)
+        rows = Rows(panel.state.work, s)
+        words = pivot_words(panel.state, s, rows, panel.source(c), at, shape.lanes)
         kl.vstore(pivots, c, at, words)
     kl.barrier()
 
@@ -271,7 +274,7 @@ def elect_ahead(panel: Panel, before: Transform, after: Transform, rows: Rows, r
         lost = room.pivots[:, 0:1]
         for c in kl.workgroup_range(WORD):
             source = Panel(panel.state, shape, panel.number - 1).source(c)
-            lost[c, 0] = pivot_words_of(panel, rows, source, panel.word, 1)
+            lost[c, 0] = pivot_words(panel.state, panel.own, rows, source, panel.word, 1)
         kl.barrier()
         build_tables(room.names, lost, shape.names)
         for c in kl.workgroup_range(WORD):
@@ -281,18 +284,6 @@ def elect_ahead(panel: Panel, before: Transform, after: Transform, rows: Rows, r
     known = Known(room.pivots[:, 0], room.pivots[:, 1])
     ahead = Ahead(rows, room.names, before.columns)
     elect(panel, after, known, room.sums, ahead)
-
-
-@function
-def pivot_words_of(panel: Panel, rows: Rows, source: kl.Scalar, at: kl.Scalar, lanes: int) -> Any:
-    """A pivot's words of its own stripe as they were before its panel."""
-    words = nothing(lanes)
-    if source >= 0:
-        words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
-    elif source != NO_SOURCE:
-        held = panel.state.eliminators
-        words = kl.vload(held, panel.own, eliminator_source(source), at, lanes=lanes)
-    return words
 
 
 @function
@@ -334,7 +325,7 @@ def advance_rows(
         source = panel.source(c)
         if at == 0 and source >= top and source < top + count:
             state.settled[source] = panel.number * WORD + c
-        words = pivot_words_of(panel, rows, source, at, shape.lanes)
+        words = pivot_words(state, panel.own, rows, source, at, shape.lanes)
         kl.vstore(pivots, c, at, words)
     kl.barrier()
     build_tables(tables, pivots, shape)
@@ -385,7 +376,7 @@ def solve_pivots(
     count = (end - begin) * WORD
     for x in kl.workgroup_range(count):
         sources[x] = Panel(state, shape, begin + x // WORD).source(x % WORD)
-        words = pivot_words(state, sources[x], s, at, part.lanes)
+        words = pivot_words(state, s, Rows(state.work, s), sources[x], at, part.lanes)
         kl.vstore(rows, x, 0, words)
     kl.barrier()
     EACH = -(-shape.width * WORD // shape.batch)

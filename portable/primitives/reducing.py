@@ -31,7 +31,7 @@ from portable.primitives.base.operands import (
     reduced_shape,
 )
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides, released, stored
+from portable.primitives.base.storage import Storage, released, stored
 from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
 from portable.primitives.mapping import copy
 from portable.primitives.moves.gathering import gathered_along
@@ -270,6 +270,7 @@ def reduce(
     neutral: Any = None,
     each: Any = None,
     axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
     dtype: Any = None,
 ) -> Any:
     """All elements combined by an operation, or all along some axes.
@@ -293,6 +294,8 @@ def reduce(
         counted in C order along the axes that go. Elements are totals by default.
     axis : int or sequence of int, optional
         Which axes go; by default all.
+    keepdims : bool
+        Whether they stay with extent 1.
     dtype : dtype, optional
         Of totals that are numbers; by default that of `x`.
 
@@ -336,7 +339,11 @@ def reduce(
     axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
     results = _reduced.run(given.arrays, totals, axes)
-    return Elements(results if isinstance(results, tuple) else (results,), totals.kind).given()
+    results = results if isinstance(results, tuple) else (results,)
+    if keepdims:
+        shape = reduced_shape(given.shape, axes, keepdims=True)
+        results = tuple(y.shaped(shape) for y in results)
+    return Elements(results, totals.kind).given()
 
 
 def _write_reduce(
@@ -353,7 +360,7 @@ def _write_reduce(
         out: tuple[Any, ...] = (reduced(recipe, x, axes, merge, totals.kinds[0]),)
     else:
         out = _by_elements(recipe, arrays, totals, axes)
-    return recipe.finish(*(y.viewed(kept, contiguous_strides(kept, y.dtype.itemsize)) for y in out))
+    return recipe.finish(*(y.shaped(kept) for y in out))
 
 
 def filled(device: Any, shape: Shape, total: Any) -> tuple[Storage, ...]:

@@ -84,7 +84,7 @@ class MBarrier:
         """So many arrivals have come."""
         self.missing -= count
         if self.missing < 0 and w.settings.copies:
-            raise report.too_many_arrivals(w, site, self.count)
+            raise report.too_many_arrivals(w, site, count=self.count)
         self._settle(w, site)
 
     def announce(self, w: CopyGroup, site: Site, items: Value, size: int) -> None:

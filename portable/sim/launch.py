@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
-from typing import Any, Final, Literal, Protocol, cast, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -28,9 +28,7 @@ Schedule = Literal["random", "oldest", "newest", "round_robin", "held"]
 SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 
 _SEED: Final = "PORTABLE_SIM_SEED"
-_SCHEDULE: Final = "PORTABLE_SIM_SCHEDULE"
-_COMPLETION: Final = "PORTABLE_SIM_COMPLETION"
-_TURNS: Final = "PORTABLE_SIM_TURNS"
+
 
 Completion = Literal["late", "early", "random"]
 Turns = Literal["random", "first", "last"]
@@ -50,16 +48,9 @@ def _word(variable: str, words: tuple[str, ...]) -> Any:
     return text
 
 
-def _schedule() -> Schedule:
-    return cast(Schedule, _word(_SCHEDULE, SCHEDULES))
-
-
-def _completion() -> Completion:
-    return cast(Completion, _word(_COMPLETION, get_args(Completion)))
-
-
-def _turns() -> Turns:
-    return cast(Turns, _word(_TURNS, get_args(Turns)))
+_schedule: Final = partial(_word, "PORTABLE_SIM_SCHEDULE", SCHEDULES)
+_completion: Final = partial(_word, "PORTABLE_SIM_COMPLETION", get_args(Completion))
+_turns: Final = partial(_word, "PORTABLE_SIM_TURNS", get_args(Turns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -317,6 +317,7 @@ class Buffer:
         return out
 
 
+@dataclass(slots=True, eq=False)
 class Access:
     """Components of a buffer that work-items access in one statement.
 
@@ -338,36 +339,15 @@ class Access:
         Whether the workgroup shares the accesses out among its work-items in an unknown way.
     """
 
-    __slots__ = (
-        "_granules",
-        "_threads",
-        "buffer",
-        "index",
-        "items",
-        "kept",
-        "offsets",
-        "site",
-        "together",
-    )
-
-    def __init__(
-        self,
-        site: Site,
-        buffer: Buffer,
-        index: tuple[Value, ...],
-        items: Value,
-        offsets: Value,
-        kept: Value | None,
-    ) -> None:
-        self.site = site
-        self.buffer = buffer
-        self.index = index
-        self.items = items
-        self.offsets = offsets
-        self.kept = kept
-        self.together = False
-        self._granules: Value | None = None
-        self._threads: Value | None = None
+    site: Site
+    buffer: Buffer
+    index: tuple[Value, ...]
+    items: Value
+    offsets: Value
+    kept: Value | None
+    together: bool = False
+    _granules: Value | None = None
+    _threads: Value | None = None
 
     def made_by(self, thread: int) -> None:
         """Say that one thread of the workgroup makes all of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -289,41 +290,6 @@ def not_contiguous(w: Group, access: Touch) -> errors.AsyncCopyError:
     )
 
 
-def part_of_element(w: Group, site: Site, size: int) -> errors.AsyncCopyError:
-    """A bulk copy of a part of an element.
-
-    Parameters
-    ----------
-    w : Group
-    site : Site
-        The copy.
-    size : int
-        Bytes that are copied at once.
-    """
-    return errors.AsyncCopyError(
-        f"bulk copy of {size} bytes, which are no whole elements", **_about(w, site, w.active.ids)
-    )
-
-
-def misaligned(w: Group, site: Site, size: int, items: Value) -> errors.AsyncCopyError:
-    """Addresses that are no multiples of what is copied at once.
-
-    Parameters
-    ----------
-    w : Group
-    site : Site
-        The copy.
-    size : int
-        Bytes that are copied at once.
-    items : numpy.ndarray of int
-        Whose addresses they are.
-    """
-    return errors.AsyncCopyError(
-        f"asynchronous copy of {size} bytes at an address that is no multiple of that",
-        **_about(w, site, items),
-    )
-
-
 def no_row(w: Group, access: Touch, position: int) -> errors.AsyncCopyError:
     """An instruction moves 16 bytes that are no neighbours or not aligned.
 
@@ -338,24 +304,6 @@ def no_row(w: Group, access: Touch, position: int) -> errors.AsyncCopyError:
         f"{_element(access, position)} does not begin 16 aligned bytes of a row",
         index=access.element(position),
         **_about(w, access.site, [access.item(position)]),
-    )
-
-
-def wrong_phase(w: Group, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
-    """A wait for the wrong use of a slot.
-
-    Parameters
-    ----------
-    w : Group
-    site : Site
-        The wait.
-    phase, due : int
-        What is waited for, and what is next.
-    """
-    return errors.AsyncCopyError(
-        f"bulk wait for phase {phase} where phase {due} is due",
-        hint="the phase is the number of earlier waits on the slot modulo 2",
-        **_about(w, site, w.active.ids),
     )
 
 
@@ -405,41 +353,6 @@ def early_phase(w: Group, site: Site, announced: int, thread: int) -> errors.Asy
     )
 
 
-def product_under_way(w: Group, site: Site) -> errors.AsyncCopyError:
-    """A sum is used, or a workgroup ends, before its multiplications are waited for."""
-    return errors.AsyncCopyError(
-        "a sum whose multiplications nothing has waited for",
-        hint="wait for all of them first",
-        **_about(w, site, w.active.ids),
-    )
-
-
-def registers_unfenced(w: Group, site: Site) -> errors.AsyncCopyError:
-    """A multiplication may not see what was written to the registers of its sum."""
-    return errors.AsyncCopyError(
-        "a multiplication whose sum may have been written to since the last fence for registers",
-        **_about(w, site, w.active.ids),
-    )
-
-
-def too_many_arrivals(w: Group, site: Site, count: int) -> errors.AsyncCopyError:
-    """More work-items arrive at an mbarrier than a phase was made for.
-
-    Parameters
-    ----------
-    w : Group
-    site : Site
-        The arrival.
-    count : int
-        Of a phase.
-    """
-    return errors.AsyncCopyError(
-        f"more than the {count} arrivals that the mbarrier was made for",
-        hint="whoever arrives must have waited for the phase before",
-        **_about(w, site, w.active.ids),
-    )
-
-
 def never_waited(w: Group, access: Touch) -> errors.AsyncCopyError:
     """A workgroup has ended with a copy to global memory under way."""
     return errors.AsyncCopyError(
@@ -447,3 +360,36 @@ def never_waited(w: Group, access: Touch) -> errors.AsyncCopyError:
         hint="commit the copy and wait for it before the kernel ends",
         **_about(w, access.site, access.items[:1]),
     )
+
+
+def _at_once(text: str, hint: str = "") -> Callable[..., errors.AsyncCopyError]:
+    """The report of what work-items did together, by default the active ones.
+
+    `text` names what else it is given: ``report(w, site, items=None, **given)``.
+    """
+
+    def report(w: Group, site: Site, items: Any = None, **given: int) -> errors.AsyncCopyError:
+        involved = w.active.ids if items is None else items
+        return errors.AsyncCopyError(text.format(**given), hint=hint, **_about(w, site, involved))
+
+    return report
+
+
+part_of_element: Final = _at_once("bulk copy of {size} bytes, which are no whole elements")
+misaligned: Final = _at_once(
+    "asynchronous copy of {size} bytes at an address that is no multiple of that"
+)
+wrong_phase: Final = _at_once(
+    "bulk wait for phase {phase} where phase {due} is due",
+    "the phase is the number of earlier waits on the slot modulo 2",
+)
+product_under_way: Final = _at_once(
+    "a sum whose multiplications nothing has waited for", "wait for all of them first"
+)
+registers_unfenced: Final = _at_once(
+    "a multiplication whose sum may have been written to since the last fence for registers"
+)
+too_many_arrivals: Final = _at_once(
+    "more than the {count} arrivals that the mbarrier was made for",
+    "whoever arrives must have waited for the phase before",
+)

@@ -302,7 +302,7 @@ def _check_aligned(w: Workgroup, ends: tuple[Run, Run], size: int) -> None:
     for end in ends:
         askew = w.active.pick(end.addresses(w)) % size != 0
         if askew.any():
-            raise report.misaligned(w, end.site, size, w.active.ids[askew])
+            raise report.misaligned(w, end.site, w.active.ids[askew], size=size)
 
 
 @step.register
@@ -399,7 +399,8 @@ def _(statement: s.BulkWait, b: Builder) -> Step:
 def _check_phase(w: Workgroup, site: Site, phase: Value, due: int) -> None:
     wrong = w.active.pick(phase) != due
     if wrong.any() and w.settings.copies:
-        raise report.wrong_phase(w, site, int(w.active.pick(phase)[wrong][0]), due)
+        given = int(w.active.pick(phase)[wrong][0])
+        raise report.wrong_phase(w, site, phase=given, due=due)
 
 
 def finish(w: Workgroup) -> None:
@@ -456,7 +457,7 @@ def _ends(w: Workgroup, ends: tuple[Run, Run], item: int, size: int) -> tuple[Ac
     """What one work-item's copy of so many bytes accesses: target and source."""
     width = ends[0].itemsize
     if size % width:
-        raise report.part_of_element(w, ends[0].site, size)
+        raise report.part_of_element(w, ends[0].site, size=size)
     steps = np.arange(size // width)
     items, every = np.full(steps.size, item), np.ones(steps.size, np.bool_)
     target, source = (end.access(w, items, steps, every) for end in ends)

@@ -10,11 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.operations import ArrayT
-from portable.array.functions.manipulation import (
-    _reshaped,
-    expand_dims,
-    reshape,
-)
+from portable.array.functions import manipulation
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import (
     normalized_axis,
@@ -88,7 +84,7 @@ def _write_join(arrays: tuple[Any, ...], axis: int | None, stacked: bool) -> Cal
     if axis is None:
         parts, axis = [reshaped(recipe, x, (x.size,)) for x in arrays], 0
     elif stacked:
-        parts = [expand_dims(x, axis=axis) for x in arrays]
+        parts = [manipulation.expand_dims(x, axis=axis) for x in arrays]
     return recipe.finish(joined(recipe, parts, normalized_axis(axis, parts[0].ndim)))
 
 
@@ -157,7 +153,7 @@ def _write_roll(
     if x.size:
         pieces = [tuple(zip(*p, strict=True)) for p in product(*map(_pieces, source.shape, total))]
         copy_in(recipe, [(source.part(here), out.part(there)) for there, here in pieces])
-    return recipe.finish(_reshaped(out, x.shape))
+    return recipe.finish(out.shaped(x.shape))
 
 
 _rolled: Final = Plans(_write_roll)
@@ -207,7 +203,7 @@ def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
     steps = tuple(step for stride in strides for step in (0, stride))
     recipe = Recipe(x)
     out = recorded(recipe, conversion_to(x.dtype), x.viewed(wide, steps))
-    return recipe.finish(_reshaped(out, tuple(a * b for a, b in zip(counts, shape, strict=True))))
+    return recipe.finish(out.shaped(tuple(a * b for a, b in zip(counts, shape, strict=True))))
 
 
 _tiled: Final = Plans(_write_tile)
@@ -237,7 +233,7 @@ def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> A
     """
     check_arrays("repeat", x)
     if axis is None:
-        x, axis = reshape(x, (-1,)), 0
+        x, axis = manipulation.reshape(x, (-1,)), 0
     dim = normalized_axis(axis, x.ndim)
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
         order = np.repeat(np.arange(x.shape[dim]), _repeats(repeats, x.shape[dim]))
@@ -257,7 +253,7 @@ def _write_repeat(x: Any, count: int, dim: int) -> Callable[..., Any]:
     )
     recipe = Recipe(x)
     out = recorded(recipe, conversion_to(x.dtype), wide)
-    return recipe.finish(_reshaped(out, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :])))
+    return recipe.finish(out.shaped((*shape[:dim], shape[dim] * count, *shape[dim + 1 :])))
 
 
 _repeated: Final = Plans(_write_repeat)

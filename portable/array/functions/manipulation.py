@@ -20,7 +20,7 @@ from portable.primitives.base.operands import (
     reshaped_strides,
     whole_numbers,
 )
-from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.maps.work import conversion_to
 from portable.recording import taped
@@ -125,19 +125,15 @@ def reshape(x: ArrayT, /, shape: int | tuple[int, ...], *, copy: bool | None = N
     check_arrays("reshape", x)
     wanted = _filled_shape(x, whole_numbers(shape))
     if copy:
-        return _reshaped(copied(x), wanted)
+        return copied(x).shaped(wanted)
     if x.is_contiguous:
-        return _reshaped(x, wanted)
+        return x.shaped(wanted)
     strides = reshaped_strides(x.shape, x.strides, wanted)
     if strides is not None:
         return x.viewed(wanted, strides)
     if copy is False:
         raise ValueError(f"reshape to {wanted} of an array of strides {x.strides} needs a copy")
-    return _reshaped(copied(x), wanted)
-
-
-def _reshaped(x: ArrayT, shape: tuple[int, ...]) -> ArrayT:
-    return x.viewed(shape, contiguous_strides(shape, x.dtype.itemsize))
+    return copied(x).shaped(wanted)
 
 
 def _filled_shape(x: ArrayT, shape: tuple[int, ...]) -> tuple[int, ...]:

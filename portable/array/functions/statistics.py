@@ -26,7 +26,7 @@ from portable.primitives.base.operands import (
     reduced_shape,
 )
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise import applied, check_operands, recorded
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.moves.copying import converted
@@ -107,9 +107,7 @@ def _write_reduction(
     if statistic is _SUM and x.dtype.is_complex and result is x.dtype:
         reduced_values = sum_of_pairs(recipe, x, axes)
         if reduced_values is not None:
-            return recipe.finish(
-                reduced_values.viewed(kept, contiguous_strides(kept, result.itemsize))
-            )
+            return recipe.finish(reduced_values.shaped(kept))
     if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
         x = converted(recipe, x, result)
         merge = statistic.merge(result, result)
@@ -119,8 +117,7 @@ def _write_reduction(
     elif x.dtype is bool_ and statistic is _COUNT:
         x, merge = counted_in_words(x, axes, merge)
     reduced_values = reduced(recipe, x, axes, merge, stored)
-    strides = contiguous_strides(kept, result.itemsize)
-    return recipe.finish(reduced_values.viewed(kept, strides, dtype=result))
+    return recipe.finish(reduced_values.shaped(kept, result))
 
 
 _reduction: Final = Plans(_write_reduction)
@@ -263,7 +260,7 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
     total = sum_of_pairs(recipe, x, axes) if kind is x.dtype else None
     if total is None:
         total = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
-    return total.viewed(shape, contiguous_strides(shape, kind.itemsize))
+    return total.shaped(shape)
 
 
 def merged_sizes(
@@ -442,7 +439,7 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
     count = product_of(x.shape[a] for a in axes)
     # Dividing by a power of two is multiplying by its inverse, exactly.
     name, factor = ("multiply", 1 / count) if count & (count - 1) == 0 else ("divide", float(count))
-    shaped = total.viewed(kept, contiguous_strides(kept, kind.itemsize)) if axes else x
+    shaped = total.shaped(kept) if axes else x
     applied(recipe, OPERATIONS[name], shaped, factor, out=out)
     return recipe.finish(out)
 
@@ -498,7 +495,7 @@ def _write_spread(
     recipe = Recipe(x)
     number = number_for(divisor if divisor > 0 else nan, kind)
     spread = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
-    return recipe.finish(spread.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
+    return recipe.finish(spread.shaped(kept))
 
 
 def _as_one_axis(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:

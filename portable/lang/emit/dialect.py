@@ -268,33 +268,21 @@ _HIDDEN_NEGATIVE: Final = Helper(
 not read the assembler's text, and the assembler does not find out."""
 
 
-def _unsigned_products(dialect: Dialect) -> Dialect:
-    return replace(
-        dialect,
-        functions={**dialect.functions, "mulhi.i64": "@signed_product"},
-        helpers={**dialect.helpers, "signed_product": _SIGNED_PRODUCT},
-    )
-
-
-def _hidden_negatives(dialect: Dialect) -> Dialect:
-    return replace(
-        dialect,
-        functions={**dialect.functions, "neg.i": "@minus", "neg.u": "@minus"},
-        helpers={**dialect.helpers, "minus": _HIDDEN_NEGATIVE},
-    )
-
-
-_STEERING: Final[dict[Fault, Callable[[Dialect], Dialect]]] = {
-    Fault.UNBOUNDED_NEGATIVES: _unsigned_products,
-    Fault.FUSED_NEGATIVES: _hidden_negatives,
+_STEERING: Final = {
+    Fault.UNBOUNDED_NEGATIVES: (("mulhi.i64",), "signed_product", _SIGNED_PRODUCT),
+    Fault.FUSED_NEGATIVES: (("neg.i", "neg.u"), "minus", _HIDDEN_NEGATIVE),
 }
+"""Which functions a helper stands for, its name and its text."""
 
 
 def steered(dialect: Dialect, faults: Iterable[Fault]) -> Dialect:
     """The dialect for a compiler with these faults."""
     for fault in sorted(faults):
         if fault in _STEERING:
-            dialect = _STEERING[fault](dialect)
+            steered_words, name, text = _STEERING[fault]
+            functions = {**dialect.functions, **dict.fromkeys(steered_words, f"@{name}")}
+            helpers = {**dialect.helpers, name: text}
+            dialect = replace(dialect, functions=functions, helpers=helpers)
     return dialect
 
 

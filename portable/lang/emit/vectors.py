@@ -197,10 +197,10 @@ def _splat(printer: Printer, x: e.Splat) -> Code:
 def elementwise(printer: Printer, x: e.Expression) -> Code:
     """An element-wise node with vector operands."""
     if printer.dialect.native_vectors:
-        text = _by_halves(printer, x) if _fragile(printer, x) else _native(printer, x)
+        text = _in_pieces(printer, x, True) if _fragile(printer, x) else _native(printer, x)
         if text is not None:
             return text
-    return _by_lanes(printer, x)
+    return _in_pieces(printer, x, False)
 
 
 # -- by halves --------------------------------------------------------------------------------
@@ -239,25 +239,6 @@ def _register_bytes(kind: ValueType) -> int:
     return lanes_of(kind) * (4 if scalar.kind == "b" else scalar.itemsize)
 
 
-def _suffixed(part: str) -> Callable[[str, Vector], str]:
-    return lambda text, _: f"{text}.{part}"
-
-
-def _by_halves(printer: Printer, x: e.Expression) -> Code:
-    operands = _operand_fields(x)
-    result = x.type
-    assert isinstance(result, Vector)
-
-    def body() -> list[str]:
-        halves = [
-            printer.text(_part_node(x, operands, _suffixed(part), result.lanes // 2))
-            for part in ("lo", "hi")
-        ]
-        return [f"return ({vector_name(printer, result)})({', '.join(halves)});"]
-
-    return by_helper(printer, x, body)
-
-
 # -- lane by lane -----------------------------------------------------------------------------
 
 
@@ -289,14 +270,22 @@ def _label(x: e.Expression) -> str:
             return type(x).__name__.lower()
 
 
-def _by_lanes(printer: Printer, x: e.Expression) -> Code:
-    operands = _operand_fields(x)
-    result = x.type
+def _in_pieces(printer: Printer, x: e.Expression, halves: bool) -> Code:
+    """A helper that works the lanes out one by one, or the halves of a vector."""
+    operands, result = _operand_fields(x), x.type
     assert isinstance(result, Vector)
 
     def body() -> list[str]:
-        lanes = [printer.text(_lane_node(printer, x, operands, i)) for i in range(result.lanes)]
-        return [f"return {made(printer, lanes, result)};"]
+        if halves:
+            nodes = [
+                _part_node(x, operands, half.format, result.lanes // 2)
+                for half in ("{}.lo", "{}.hi")
+            ]
+            whole = f"({vector_name(printer, result)})({', '.join(map(printer.text, nodes))})"
+        else:
+            each = [printer.text(_lane_node(printer, x, operands, i)) for i in range(result.lanes)]
+            whole = made(printer, each, result)
+        return [f"return {whole};"]
 
     return by_helper(printer, x, body)
 

@@ -9,28 +9,11 @@ from itertools import product
 from typing import Any, Final
 
 from portable.dtypes import DType
+from portable.lang.frontend import values as v
 from portable.lang.frontend import variables
 from portable.lang.frontend.conversion import constant_truth
 from portable.lang.frontend.expressions import CallTranslator
 from portable.lang.frontend.structs import store
-from portable.lang.frontend.values import (
-    SHAPE,
-    Complex,
-    Product,
-    Range,
-    Struct,
-    StructView,
-    Value,
-    View,
-    describe,
-    is_number,
-    items_in,
-    labelled,
-    leaves,
-    like,
-    rebuilt,
-    sequence,
-)
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -42,11 +25,11 @@ _MOST_REPETITIONS: Final = 2**16
 class BindingTranslator(CallTranslator):
     """Gives names, elements of arrays and items of tuples what they stand for."""
 
-    def _element(self, node: ast.Subscript) -> tuple[View | StructView, Any]:
+    def _element(self, node: ast.Subscript) -> tuple[v.View | v.StructView, Any]:
         view = self.visit(node.value)
-        if not isinstance(view, View | StructView):
+        if not isinstance(view, v.View | v.StructView):
             self.builder.fail(
-                f"{describe(view)} has no elements to assign",
+                f"{v.describe(view)} has no elements to assign",
                 "pass an array, or see kl.local and kl.private",
             )
         return view, self._snapshot("i", self.visit(node.slice))
@@ -71,14 +54,14 @@ class BindingTranslator(CallTranslator):
 
     def _unpack(self, targets: list[ast.expr], value: Any) -> None:
         """``x, *y, z = ...``."""
-        items = sequence(value)
+        items = v.sequence(value)
         stars = [i for i, x in enumerate(targets) if isinstance(x, ast.Starred)]
         count = len(targets) - len(stars)
         if items is None or len(items) < count or (not stars and len(items) > count):
-            hint = "name its fields: x.name" if isinstance(value, Struct) else ""
-            if isinstance(value, View):
+            hint = "name its fields: x.name" if isinstance(value, v.Struct) else ""
+            if isinstance(value, v.View):
                 hint = "its extent is not known when compiled: write x[0], x[1], ..."
-            self.builder.fail(f"{describe(value)} does not unpack to {len(targets)} names", hint)
+            self.builder.fail(f"{v.describe(value)} does not unpack to {len(targets)} names", hint)
         for at in stars:
             end = at + len(items) - count
             items = (*items[:at], items[at:end], *items[end:])
@@ -97,25 +80,25 @@ class BindingTranslator(CallTranslator):
 
     def _snapshot(self, name: str, value: Any) -> Any:
         """A value that later assignments to the variables in it cannot change."""
-        return rebuilt(self._fixed_part, value, name)
+        return v.rebuilt(self._fixed_part, value, name)
 
-    def _fixed_part(self, part: Value | e.Expression, name: str) -> Value | e.Expression:
-        if isinstance(part, Value):
+    def _fixed_part(self, part: v.Value | e.Expression, name: str) -> v.Value | e.Expression:
+        if isinstance(part, v.Value):
             return self._named(name, part)
         may_change = any(x in self.builder.variables for x in subexpressions(part))
-        if name.endswith(SHAPE) and not may_change:
+        if name.endswith(v.SHAPE) and not may_change:
             return part  # views are compared by their extents
         (fixed,) = self._fixed((part,))
         return self.builder.let(name, fixed)
 
-    def _named(self, name: str, value: Value) -> Value:
+    def _named(self, name: str, value: v.Value) -> v.Value:
         if isinstance(value.expr, e.Const):
             return value
         (expr,) = self._fixed((value.expr,))
         bound = self.builder.let(name, expr)
         if isinstance(bound, e.Variable) and not isinstance(expr, e.Variable):
             self._remember(bound, expr)
-        return Value(bound, value.weak, value.slots)
+        return v.Value(bound, value.weak, value.slots)
 
     def _remember(self, var: e.Variable, expr: e.Expression) -> None:
         if isinstance(var.type, DType) and var.type.is_integer:
@@ -134,12 +117,12 @@ class BindingTranslator(CallTranslator):
 
     # -- what is repeated at compile time ------------------------------------------------
 
-    def constants(self, over: Range) -> range:
+    def constants(self, over: v.Range) -> range:
         """A range of constants, as Python's."""
         for x in (over.start, over.stop, over.step):
             if not isinstance(x, int):
                 self.builder.fail(
-                    f"what is repeated at compile time takes constants, not {describe(x)}",
+                    f"what is repeated at compile time takes constants, not {v.describe(x)}",
                     "write a for loop over range(...)",
                 )
         return range(over.start, over.stop, over.step)
@@ -177,7 +160,7 @@ class BindingTranslator(CallTranslator):
         self.builder.node = part.iter
         items = self._items(over)
         if items is None:
-            self.builder.fail(f"a comprehension runs over a tuple, not {describe(over)}")
+            self.builder.fail(f"a comprehension runs over a tuple, not {v.describe(over)}")
         names = {x.id for x in ast.walk(part.target) if isinstance(x, ast.Name)}
         for item in items:
             self.count_repetition()
@@ -189,14 +172,14 @@ class BindingTranslator(CallTranslator):
 
     def _items(self, over: Any) -> Iterable[Any] | None:
         """What a comprehension runs through; None of what is no range or tuple."""
-        if isinstance(over, Product):
+        if isinstance(over, v.Product):
             parts = [self._items(part) for part in over.parts]
             return None if None in parts else product(*parts)  # type: ignore[arg-type]
-        return self.constants(over) if isinstance(over, Range) else sequence(over)
+        return self.constants(over) if isinstance(over, v.Range) else v.sequence(over)
 
     def _chosen(self, test: ast.expr) -> bool:
         condition = self.visit(test)
-        if isinstance(condition, Value):
+        if isinstance(condition, v.Value):
             self.builder.fail("the condition of a comprehension is only known at run time")
         return constant_truth(self.builder, condition)
 
@@ -231,11 +214,11 @@ class BindingTranslator(CallTranslator):
     def _unlike(self, name: str, values: list[Any]) -> str:
         """Why a branch's sides cannot meet in one variable; nothing if they can."""
         first = values[0]
-        if all(variables.same(x, first) for x in values) or all(is_number(x) for x in values):
+        if all(variables.same(x, first) for x in values) or all(v.is_number(x) for x in values):
             return ""
-        if items_in(first) is not None and all(variables.alike(x, first) for x in values):
-            columns = zip(*(items_in(x) or () for x in values), strict=True)
-            labels = [part for part, _ in labelled(first)]
+        if v.items_in(first) is not None and all(variables.alike(x, first) for x in values):
+            columns = zip(*(v.items_in(x) or () for x in values), strict=True)
+            labels = [part for part, _ in v.labelled(first)]
             reasons = (
                 self._unlike(name + part, list(items))
                 for part, items in zip(labels, columns, strict=True)
@@ -243,28 +226,28 @@ class BindingTranslator(CallTranslator):
             return next(filter(None, reasons), "")
         if None in values and name == "return":
             given = next(x for x in values if x is not None)
-            return f"{describe(given)} on some paths only"
+            return f"{v.describe(given)} on some paths only"
         other = next((x for x in values if not variables.same(x, first)), first)
         what = "" if name == "return" else f"{name.removeprefix('return')} "
-        return f"{what}{describe(first)} on some paths and {describe(other)} on others"
+        return f"{what}{v.describe(first)} on some paths and {v.describe(other)} on others"
 
     def _join(self, key: Any, name: str, values: list[Any], blocks: list[list[s.Statement]]) -> Any:
         """A variable, or a tuple or struct of some, that each block gives its own value."""
         first = values[0]
-        if items_in(first) is not None:
-            columns = zip(*(items_in(x) or () for x in values), strict=True)
-            return like(
+        if v.items_in(first) is not None:
+            columns = zip(*(v.items_in(x) or () for x in values), strict=True)
+            return v.like(
                 first,
                 (
                     self._join((key, i), name + part, list(items), blocks)
                     for i, ((part, _), items) in enumerate(
-                        zip(labelled(first), columns, strict=True)
+                        zip(v.labelled(first), columns, strict=True)
                     )
                 ),
             )
         if all(self._unmoved(x, first) for x in values):
             return first
-        sample = next((x for x in values if isinstance(x, Complex)), first)
+        sample = next((x for x in values if isinstance(x, v.Complex)), first)
         variable = variables.new(self.builder, key, name, sample)
         for value, block in zip(values, blocks, strict=True):
             with self.builder.block() as tail:
@@ -275,10 +258,10 @@ class BindingTranslator(CallTranslator):
 
     def _unmoved(self, x: Any, first: Any) -> bool:
         """Whether a value is the other one, and no variable that could change."""
-        if isinstance(first, Value):
+        if isinstance(first, v.Value):
             fixed = isinstance(first.expr, e.Variable | e.Const)
             return fixed and x == first and first.expr not in self.builder.variables
-        return not isinstance(first, Complex) and variables.same(x, first)
+        return not isinstance(first, v.Complex) and variables.same(x, first)
 
     def _promote_in_loop(self, names: AbstractSet[str], counted: AbstractSet[str]) -> None:
         """Likewise for a loop, where what is no number can only be assigned before it is read.
@@ -291,14 +274,14 @@ class BindingTranslator(CallTranslator):
             held = self.frame.env[name]
             if isinstance(held, Unassigned) or (variables.is_mutable(held) and name not in counted):
                 continue
-            what = describe(variables.read(self.builder, held))
+            what = v.describe(variables.read(self.builder, held))
             why = f"the loop at line {here.line} assigns it, and it was {what} before"
             hint = f"give the inner loop over {name} another name" if name in counted else ""
             self.frame.env[name] = Unassigned(here, why, hint)
 
     def _is_struct(self, name: str) -> bool:
         """Of a struct that a branch makes anew, fields that stay constants stay so: see `_join`."""
-        return isinstance(self.frame.env.get(name), Struct)
+        return isinstance(self.frame.env.get(name), v.Struct)
 
     def _promote(self, names: AbstractSet[str]) -> None:
         """Turns bound names that run-time control flow assigns into variables."""
@@ -321,4 +304,4 @@ _MISSING: Final = _Missing()
 
 def _holds_numbers(x: Any) -> bool:
     """Whether a name stands for a number, or a tuple or struct with one in it."""
-    return any(is_number(leaf) for leaf in leaves(x)) or variables.is_mutable(x)
+    return any(v.is_number(leaf) for leaf in v.leaves(x)) or variables.is_mutable(x)

@@ -17,30 +17,17 @@ from portable.dtypes import DType
 from portable.lang import words
 from portable.lang.arguments.structs import field_names
 from portable.lang.frontend import arithmetic, memory, structs, variables
+from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.source import Given
-from portable.lang.frontend.values import (
-    IN_KERNELS,
-    Closure,
-    Complex,
-    Frame,
-    Struct,
-    StructView,
-    Super,
-    Value,
-    View,
-    at_run_time,
-    describe,
-    sequence,
-)
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function, Marked
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Fragment, Vector
 
 _AS_IT_IS: Final = frozenset(
-    {Value, View, bool, int, float, str, DType, ModuleType, FunctionType, Function, Closure}
+    {v.Value, v.View, bool, int, float, str, DType, ModuleType, FunctionType, Function, v.Closure}
 )
 """Types of what names most often stand for, which is given as it is."""
 
@@ -92,7 +79,7 @@ class NameTranslator(ABC):
     builder: Builder
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> v.Frame:
         """The function under translation."""
         return self.builder.frame
 
@@ -103,7 +90,7 @@ class NameTranslator(ABC):
         """Inlines a helper function."""
 
     @abstractmethod
-    def call_closure(self, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call_closure(self, function: v.Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a lambda of a kernel's own."""
 
     @abstractmethod
@@ -135,7 +122,7 @@ class NameTranslator(ABC):
             self.builder.fail("bytes are not in the kernel language")
         return node.value
 
-    def visit_lambda(self, node: ast.Lambda) -> Closure:
+    def visit_lambda(self, node: ast.Lambda) -> v.Closure:
         """A function that sees the names around it."""
         args = node.args
         if args.vararg is not None or args.kwarg is not None:
@@ -147,7 +134,7 @@ class NameTranslator(ABC):
             for x, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
             if default is not None
         ]
-        return Closure(node, self.frame, {name: self.visit(x) for name, x in pairs})
+        return v.Closure(node, self.frame, {name: self.visit(x) for name, x in pairs})
 
     def visit_name(self, node: ast.Name) -> Any:
         """A local name, else one captured from the surrounding Python as a constant."""
@@ -175,7 +162,7 @@ class NameTranslator(ABC):
         if type(value) in _AS_IT_IS:
             return value
         value = constant(self.builder, value)
-        if isinstance(value, Value | Complex | Struct):
+        if isinstance(value, v.Value | v.Complex | v.Struct):
             return value
         if value is None or value is words.target or isinstance(value, _CAPTURED):
             return value
@@ -202,18 +189,18 @@ class NameTranslator(ABC):
             attribute = getattr(base, node.attr)
             self.builder.names.note_attribute(base, node.attr, attribute)
             return self._captured(node.attr, attribute)
-        if isinstance(base, View):
+        if isinstance(base, v.View):
             return self._view_attribute(base, node.attr)
-        if isinstance(base, Value | Complex):
+        if isinstance(base, v.Value | v.Complex):
             return self._number_attribute(base, node.attr)
         if isinstance(base, Fragment):
             return self._fragment_attribute(base, node.attr)
-        if isinstance(base, Struct):
+        if isinstance(base, v.Struct):
             return self._struct_attribute(base, node.attr)
-        if isinstance(base, StructView):
+        if isinstance(base, v.StructView):
             return self._struct_view_attribute(base, node.attr)
         try:
-            if isinstance(base, Super):
+            if isinstance(base, v.Super):
                 return structs.inherited(self.builder, base, node.attr)
             attribute = getattr(base, node.attr)
             self.builder.names.note_attribute(base, node.attr, attribute)
@@ -221,7 +208,7 @@ class NameTranslator(ABC):
         except AttributeError:
             known = _ELSEWHERE.get(node.attr, "") if _is_language(base) else ""
             hint = f"write kl.{known}" if known else nearest_hint(node.attr, dir(base))
-            self.builder.fail(f"{describe(base)} has no attribute {node.attr}", hint)
+            self.builder.fail(f"{v.describe(base)} has no attribute {node.attr}", hint)
 
     def _capability(self, name: str) -> Any:
         known = [f.name for f in fields(self.builder.capabilities)]
@@ -232,10 +219,10 @@ class NameTranslator(ABC):
             )
         return getattr(self.builder.capabilities, name)
 
-    def _view_attribute(self, view: View, name: str) -> Any:
+    def _view_attribute(self, view: v.View, name: str) -> Any:
         match name:
             case "shape":
-                return tuple(x if isinstance(x, int) else Value(x) for x in view.extents)
+                return tuple(x if isinstance(x, int) else v.Value(x) for x in view.extents)
             case "ndim":
                 return view.ndim
             case "dtype":
@@ -246,20 +233,20 @@ class NameTranslator(ABC):
                 return replace(view, kept=view.kept[::-1], extents=view.extents[::-1])
             case _:
                 self.builder.fail(
-                    f"{describe(view)} has no attribute {name}",
+                    f"{v.describe(view)} has no attribute {name}",
                     "arrays in kernels have shape, size, ndim and dtype; of two dimensions T too",
                 )
 
-    def _size(self, view: View) -> Any:
+    def _size(self, view: v.View) -> Any:
         """How many elements it has."""
         size: Any = 1
         for x in view.extents:
             size = arithmetic.binary(
-                self.builder, "mul", size, x if isinstance(x, int) else Value(x)
+                self.builder, "mul", size, x if isinstance(x, int) else v.Value(x)
             )
         return size
 
-    def _struct_attribute(self, struct: Struct, name: str) -> Any:
+    def _struct_attribute(self, struct: v.Struct, name: str) -> Any:
         """A field of a struct, or what its class has."""
         if name in field_names(struct.kind):
             return self._known(name, struct.field(name))
@@ -268,11 +255,11 @@ class NameTranslator(ABC):
         except AttributeError:
             names = ", ".join(field_names(struct.kind))
             self.builder.fail(
-                f"{describe(struct)} has no field {name}; it has {names}",
+                f"{v.describe(struct)} has no field {name}; it has {names}",
                 nearest_hint(name, dir(struct.kind)),
             )
 
-    def _struct_view_attribute(self, view: StructView, name: str) -> Any:
+    def _struct_view_attribute(self, view: v.StructView, name: str) -> Any:
         """The array of a field, or the shape that those of all fields have."""
         names = () if view.kind is tuple else field_names(view.kind)
         if name in names:
@@ -280,22 +267,22 @@ class NameTranslator(ABC):
         if name in ("shape", "ndim"):
             return self._view_attribute(view.first, name)
         self.builder.fail(
-            f"{describe(view)} has no {name}", f"it has {', '.join(['shape', 'ndim', *names])}"
+            f"{v.describe(view)} has no {name}", f"it has {', '.join(['shape', 'ndim', *names])}"
         )
 
     def _known(self, name: str, value: Any) -> Any:
         """What a struct holds, if it is something that kernels know."""
-        known = isinstance(value, (*IN_KERNELS, tuple, MethodType))
+        known = isinstance(value, (*v.IN_KERNELS, tuple, MethodType))
         return value if known else self._captured(name, value)
 
-    def _number_attribute(self, x: Value | Complex, name: str) -> Any:
+    def _number_attribute(self, x: v.Value | v.Complex, name: str) -> Any:
         if name == "dtype":
-            if isinstance(x, Complex):
+            if isinstance(x, v.Complex):
                 return dtypes.complex64 if x.dtype.itemsize == 4 else dtypes.complex128
             return x.dtype
-        if name == "lanes" and isinstance(x, Value):
+        if name == "lanes" and isinstance(x, v.Value):
             return x.lanes
-        if name in ("real", "imag") and isinstance(x, Complex):
+        if name in ("real", "imag") and isinstance(x, v.Complex):
             return x.real if name == "real" else x.imag
         if name == "real":
             return x
@@ -323,38 +310,38 @@ class NameTranslator(ABC):
         base = self.visit(node.value)
         index = self.visit(node.slice)
         self.builder.node = node
-        if isinstance(base, View):
+        if isinstance(base, v.View):
             part = memory.subscript(self.builder, base, index)
             is_slot = part.array in self.builder.completions
             return part if part.ndim or is_slot else memory.load(self.builder, base, index)
-        if isinstance(base, StructView):
+        if isinstance(base, v.StructView):
             return structs.part(self.builder, base, index)
-        if isinstance(base, Value) and (base.lanes > 1 or _names_all(index)):
+        if isinstance(base, v.Value) and (base.lanes > 1 or _names_all(index)):
             return self._lane(base, index)
-        if index == () and isinstance(base, Value | Complex | int | float | complex):
+        if index == () and isinstance(base, v.Value | v.Complex | int | float | complex):
             return base  # as NumPy has it, whose reductions give numbers where others give arrays
-        if isinstance(base, Complex) and _names_all(index):
+        if isinstance(base, v.Complex) and _names_all(index):
             return base  # the lane of a vector of one
         method = structs.bound_method(base, "__getitem__")
         if method is not None:
             return self.call(method, [index], {})
-        items = base if isinstance(base, str) else sequence(base)
+        items = base if isinstance(base, str) else v.sequence(base)
         if items is not None:
             return self._item(items, index)
-        self.builder.fail(f"{describe(base)} has no elements")
+        self.builder.fail(f"{v.describe(base)} has no elements")
 
-    def _lane(self, vector: Value, index: Any) -> Value:
+    def _lane(self, vector: v.Value, index: Any) -> v.Value:
         if isinstance(index, slice):
             return self._lanes(vector, index)
         if not isinstance(index, int) or not 0 <= index < vector.lanes:
             self.builder.fail(
                 f"a lane of a vector of {vector.lanes} is named by a constant, "
-                f"not {describe(index)}",
+                f"not {v.describe(index)}",
                 "repeat the code for each lane by kl.static_range",
             )
         return self._picked(vector, (index,))
 
-    def _lanes(self, vector: Value, part: slice) -> Value:
+    def _lanes(self, vector: v.Value, part: slice) -> v.Value:
         """Some lanes as a shorter vector, such as the lower half."""
         bounds = (part.start, part.stop, part.step)
         constant = all(x is None or isinstance(x, int) for x in bounds) and part.step != 0
@@ -366,27 +353,27 @@ class NameTranslator(ABC):
             )
         return self._picked(vector, tuple(chosen))
 
-    def _picked(self, vector: Value, lanes: tuple[int, ...]) -> Value:
+    def _picked(self, vector: v.Value, lanes: tuple[int, ...]) -> v.Value:
         """Lanes of a vector; a scalar counts as a vector of one."""
         if vector.lanes == 1:
             return vector
         if len(lanes) == 1:
-            return Value(e.Lane(vector.expr, lanes[0]), vector.weak, vector.slots)
+            return v.Value(e.Lane(vector.expr, lanes[0]), vector.weak, vector.slots)
         whole = self.builder.let("vector", vector.expr)
         elements = tuple(e.Lane(whole, i) for i in lanes)
         kind = Vector(vector.dtype, len(lanes))
-        return Value(e.MakeVector(elements, kind), vector.weak, vector.slots)
+        return v.Value(e.MakeVector(elements, kind), vector.weak, vector.slots)
 
     def _item(self, base: Any, index: Any) -> Any:
-        if not isinstance(index, int | slice) or at_run_time(index):
+        if not isinstance(index, int | slice) or v.at_run_time(index):
             self.builder.fail(
-                f"an item of a tuple is named by a constant, not {describe(index)}",
+                f"an item of a tuple is named by a constant, not {v.describe(index)}",
                 "use kl.private for an array with run-time indices, or kl.static_range",
             )
         try:
             return base[index]
         except (IndexError, TypeError):
-            self.builder.fail(f"index {index} is out of range for {describe(base)}")
+            self.builder.fail(f"index {index} is out of range for {v.describe(base)}")
 
     def visit_slice(self, node: ast.Slice) -> slice:
         """``start:stop``."""
@@ -402,9 +389,9 @@ class NameTranslator(ABC):
         for item in nodes:
             if isinstance(item, ast.Starred):
                 value = self.visit(item.value)
-                spread = sequence(value)
+                spread = v.sequence(value)
                 if spread is None:
-                    self.builder.fail(f"* takes a tuple, not {describe(value)}")
+                    self.builder.fail(f"* takes a tuple, not {v.describe(value)}")
                 out.extend(spread)
             else:
                 out.append(self.visit(item))

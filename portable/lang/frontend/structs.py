@@ -19,20 +19,9 @@ from portable.lang.arguments.structs import (
     mutable_dataclass,
 )
 from portable.lang.frontend import memory
+from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
-from portable.lang.frontend.values import (
-    Frame,
-    Struct,
-    StructView,
-    Super,
-    View,
-    at_run_time,
-    describe,
-    is_number,
-    items_in,
-    plain,
-)
 from portable.lang.function import Function, helper
 
 _MISSING: Final = dataclasses.MISSING
@@ -67,7 +56,7 @@ def make(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -
     args, kwargs : list, dict
         What it is called with.
     """
-    if not any(map(at_run_time, (*args, *kwargs.values()))):
+    if not any(map(v.at_run_time, (*args, *kwargs.values()))):
         return _made_by_python(builder, kind, args, kwargs)
     _refuse_constructors(builder, kind)
     try:
@@ -83,12 +72,12 @@ def make(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -
             items.append(constant(builder, defaults[name]()))
         else:
             builder.fail(f"{kind.__name__} has no value for its field {name}")
-    return typed(builder, Struct(kind, tuple(items)))
+    return typed(builder, v.Struct(kind, tuple(items)))
 
 
 def _made_by_python(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        made = kind(*map(plain, args), **{name: plain(x) for name, x in kwargs.items()})
+        made = kind(*map(v.plain, args), **{name: v.plain(x) for name, x in kwargs.items()})
     except Exception as error:  # noqa: BLE001 - the constructor is the user's, to raise what it likes
         builder.fail(f"{kind.__name__}: {error}", f"its fields are {', '.join(field_names(kind))}")
     return typed(builder, constant(builder, made))
@@ -134,10 +123,10 @@ def typed(builder: Builder, struct: Any) -> Any:
     items = []
     for name, item in zip(field_names(struct.kind), struct.items, strict=True):
         wanted = types.get(name)
-        if isinstance(wanted, DType) and is_number(item):
+        if isinstance(wanted, DType) and v.is_number(item):
             item = cast(builder, item, wanted)
         items.append(item)
-    return Struct(struct.kind, tuple(items))
+    return v.Struct(struct.kind, tuple(items))
 
 
 def replaced(builder: Builder, struct: Any, changes: dict[str, Any]) -> Any:
@@ -150,35 +139,35 @@ def replaced(builder: Builder, struct: Any, changes: dict[str, Any]) -> Any:
     changes : dict
         New values by the names of fields.
     """
-    if not isinstance(struct, Struct):
-        builder.fail(f"replace takes a struct, not {describe(struct)}")
+    if not isinstance(struct, v.Struct):
+        builder.fail(f"replace takes a struct, not {v.describe(struct)}")
     names = field_names(struct.kind)
     for name in changes:
         if name not in names:
-            builder.fail(f"{describe(struct)} has no field {name}; it has {', '.join(names)}")
+            builder.fail(f"{v.describe(struct)} has no field {name}; it has {', '.join(names)}")
     items = (changes.get(name, item) for name, item in zip(names, struct.items, strict=True))
-    return typed(builder, Struct(struct.kind, tuple(items)))
+    return typed(builder, v.Struct(struct.kind, tuple(items)))
 
 
 def as_tuple(builder: Builder, struct: Any) -> tuple[Any, ...]:
     """``dataclasses.astuple(struct)``: its fields, those that are structs as tuples as well."""
-    if not isinstance(struct, Struct):
-        builder.fail(f"astuple takes a struct, not {describe(struct)}")
-    return tuple(as_tuple(builder, x) if isinstance(x, Struct) else x for x in struct.items)
+    if not isinstance(struct, v.Struct):
+        builder.fail(f"astuple takes a struct, not {v.describe(struct)}")
+    return tuple(as_tuple(builder, x) if isinstance(x, v.Struct) else x for x in struct.items)
 
 
 # -- what a class has besides fields -----------------------------------------------------------
 
 
-def parent(builder: Builder, frame: Frame) -> Super:
+def parent(builder: Builder, frame: v.Frame) -> v.Super:
     """``super()`` in a method."""
     owner, struct = frame.outer.get("__class__"), next(iter(frame.env.values()), None)
-    if not isinstance(struct, Struct) or owner not in struct.kind.__mro__:
+    if not isinstance(struct, v.Struct) or owner not in struct.kind.__mro__:
         builder.fail("super() is of the methods of structs", "name the class: Base.method(self)")
-    return Super(owner, struct)
+    return v.Super(owner, struct)
 
 
-def inherited(builder: Builder, base: Super, name: str) -> Any:
+def inherited(builder: Builder, base: v.Super, name: str) -> Any:
     """What ``super().name`` is.
 
     Raises
@@ -193,7 +182,7 @@ def inherited(builder: Builder, base: Super, name: str) -> Any:
     raise AttributeError
 
 
-def class_attribute(builder: Builder, struct: Struct, name: str, attribute: Any = None) -> Any:
+def class_attribute(builder: Builder, struct: v.Struct, name: str, attribute: Any = None) -> Any:
     """A method, property or constant of a struct's class.
 
     Parameters
@@ -219,24 +208,24 @@ def class_attribute(builder: Builder, struct: Struct, name: str, attribute: Any 
         return _property(builder, struct, name, attribute)
     if isinstance(attribute, staticmethod | classmethod):
         return getattr(struct.kind, name)
-    if not at_run_time(struct):
-        return constant(builder, getattr(plain(struct), name))
+    if not v.at_run_time(struct):
+        return constant(builder, getattr(v.plain(struct), name))
     if callable(attribute):
         builder.fail(
-            f"{name} of {describe(struct)} is Python's and cannot run on values of a kernel",
+            f"{name} of {v.describe(struct)} is Python's and cannot run on values of a kernel",
             "kernels call methods defined by 'def', without other decorators",
         )
     return constant(builder, attribute)
 
 
 def _property(
-    builder: Builder, struct: Struct, name: str, attribute: property | cached_property[Any]
+    builder: Builder, struct: v.Struct, name: str, attribute: property | cached_property[Any]
 ) -> Any:
     """A property; of a struct of constants it is what Python makes of it, if Python can."""
     getter = attribute.fget if isinstance(attribute, property) else attribute.func
-    if not isinstance(getter, Function) and not at_run_time(struct):
+    if not isinstance(getter, Function) and not v.at_run_time(struct):
         try:
-            return constant(builder, getattr(plain(struct), name))
+            return constant(builder, getattr(v.plain(struct), name))
         except OutsideKernelError:
             pass  # it is made of words of the language
         except Exception as error:  # noqa: BLE001 - it is the user's, to raise what it likes
@@ -245,19 +234,19 @@ def _property(
     inlined = helper(getter)
     if inlined is None:
         builder.fail(
-            f"the property {name} of {describe(struct)} is no plain function",
+            f"the property {name} of {v.describe(struct)} is no plain function",
             "define it by 'def', without decorators but @property",
         )
     return builder.inline(inlined, [struct], {})
 
 
-def _replace_method(builder: Builder, struct: Struct, **changes: Any) -> Any:
+def _replace_method(builder: Builder, struct: v.Struct, **changes: Any) -> Any:
     return replaced(builder, struct, changes)
 
 
 def bound_method(x: Any, name: str) -> MethodType | None:
     """The method of a struct by which Python would carry out an operator; None without one."""
-    if not isinstance(x, Struct):
+    if not isinstance(x, v.Struct):
         return None
     attribute = inspect.getattr_static(x.kind, name, None)
     return (
@@ -289,7 +278,7 @@ def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType
         method = bound_method(one, name)
         if method is not None:
             return method, other
-        if isinstance(one, Struct) and op in ("eq", "ne"):
+        if isinstance(one, v.Struct) and op in ("eq", "ne"):
             _refuse_identity(builder, one, name)
     return None
 
@@ -302,17 +291,17 @@ def negates_equality(builder: Builder, x: Any, y: Any) -> bool:
     builder : Builder
     x, y : anything
     """
-    kinds = [one.kind for one in (x, y) if isinstance(one, Struct)]
+    kinds = [one.kind for one in (x, y) if isinstance(one, v.Struct)]
     if any(issubclass(kind, tuple) for kind in kinds):
         return False
     return comparison_of(builder, "eq", x, y) is not None
 
 
-def _refuse_identity(builder: Builder, struct: Struct, name: str) -> None:
+def _refuse_identity(builder: Builder, struct: v.Struct, name: str) -> None:
     """Refuses to compare structs by whether they are one object."""
     if inspect.getattr_static(struct.kind, name) is object.__eq__:
         builder.fail(
-            f"{name} of {describe(struct)} compares objects and cannot run on values of a kernel",
+            f"{name} of {v.describe(struct)} compares objects and cannot run on values of a kernel",
             "define it, or leave it to the dataclass",
         )
 
@@ -336,12 +325,12 @@ def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
 # -- arrays of structs ---------------------------------------------------------------------------
 
 
-def element_types(builder: Builder, x: Any) -> Struct | tuple[Any, ...] | None:
+def element_types(builder: Builder, x: Any) -> v.Struct | tuple[Any, ...] | None:
     """The struct or tuple of dtypes that an array's elements are described by; None if it is none.
 
     A class stands for the struct of the dtypes that its fields are annotated with.
     """
-    if isinstance(x, Struct | tuple):
+    if isinstance(x, v.Struct | tuple):
         return x
     if not isinstance(x, type):
         return None
@@ -355,7 +344,7 @@ def element_types(builder: Builder, x: Any) -> Struct | tuple[Any, ...] | None:
                 f"the field {name} of {x.__name__} is not annotated with a dtype",
                 f"give the dtypes of the elements: {x.__name__}(kl.f32, ...)",
             )
-    return Struct(x, tuple(types.values()))
+    return v.Struct(x, tuple(types.values()))
 
 
 def is_callable(x: object) -> bool:
@@ -363,7 +352,7 @@ def is_callable(x: object) -> bool:
     return callable(x) or bound_method(x, "__call__") is not None
 
 
-def load(builder: Builder, view: View | StructView, index: Any) -> Any:
+def load(builder: Builder, view: v.View | v.StructView, index: Any) -> Any:
     """An element, of a struct all of its fields.
 
     Parameters
@@ -373,13 +362,13 @@ def load(builder: Builder, view: View | StructView, index: Any) -> Any:
     index : anything
         What stands between the brackets: an integer for each dimension.
     """
-    if isinstance(view, View):
+    if isinstance(view, v.View):
         return memory.load(builder, view, index)
     items = tuple(load(builder, item, index) for item in view.items)
-    return items if view.kind is tuple else Struct(view.kind, items)
+    return items if view.kind is tuple else v.Struct(view.kind, items)
 
 
-def part(builder: Builder, view: StructView, index: Any) -> Any:
+def part(builder: Builder, view: v.StructView, index: Any) -> Any:
     """What subscripts select of an array of structs: a struct, or a smaller array of them.
 
     Parameters
@@ -391,15 +380,15 @@ def part(builder: Builder, view: StructView, index: Any) -> Any:
     """
     items = tuple(
         part(builder, item, index)
-        if isinstance(item, StructView)
+        if isinstance(item, v.StructView)
         else memory.subscript(builder, item, index)
         for item in view.items
     )
-    chosen = StructView(view.kind, items)
+    chosen = v.StructView(view.kind, items)
     return chosen if chosen.first.ndim else load(builder, view, index)
 
 
-def store(builder: Builder, view: View | StructView, index: Any, value: Any) -> None:
+def store(builder: Builder, view: v.View | v.StructView, index: Any, value: Any) -> None:
     """Writes an element, of a struct all of its fields.
 
     Parameters
@@ -410,12 +399,12 @@ def store(builder: Builder, view: View | StructView, index: Any, value: Any) -> 
         What stands between the brackets: an integer for each dimension.
     value : number, Value, or struct of them
     """
-    if isinstance(view, View):
+    if isinstance(view, v.View):
         memory.store(builder, view, index, value)
         return
-    kind = value.kind if isinstance(value, Struct) else type(value)
-    items = items_in(value)
+    kind = value.kind if isinstance(value, v.Struct) else type(value)
+    items = v.items_in(value)
     if kind is not view.kind or items is None or len(items) != len(view.items):
-        builder.fail(f"{describe(value)} cannot be stored in a {describe(view)}")
+        builder.fail(f"{v.describe(value)} cannot be stored in a {v.describe(view)}")
     for item, field in zip(view.items, items, strict=True):
         store(builder, item, index, field)

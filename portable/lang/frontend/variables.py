@@ -12,23 +12,9 @@ from typing import Any, Final
 from portable.dtypes import DType, float32
 from portable.errors import Location
 from portable.lang.arguments.arguments import constant_key
+from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
-from portable.lang.frontend.values import (
-    Complex,
-    Slot,
-    Struct,
-    Value,
-    VariableType,
-    View,
-    describe,
-    is_number,
-    items_in,
-    labelled,
-    leaves,
-    like,
-    map_leaves,
-)
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
@@ -66,7 +52,7 @@ class Unassigned:
 
 def is_mutable(binding: object) -> bool:
     """Whether a binding is a variable, or a tuple or struct that holds one."""
-    items = items_in(binding)
+    items = v.items_in(binding)
     return isinstance(binding, _VARIABLES) if items is None else any(map(is_mutable, items))
 
 
@@ -75,15 +61,15 @@ def is_wholly_mutable(binding: object) -> bool:
 
     A struct that only some branches change has fields that are and others that are not.
     """
-    return is_mutable(binding) and not any(is_number(leaf) for leaf in leaves(binding))
+    return is_mutable(binding) and not any(v.is_number(leaf) for leaf in v.leaves(binding))
 
 
 def same(x: Any, y: Any) -> bool:
     """Whether two things are certainly one: the same object, equal constants, the same array."""
     if x is y:
         return True
-    if isinstance(x, View):
-        return isinstance(y, View) and x == y
+    if isinstance(x, v.View):
+        return isinstance(y, v.View) and x == y
     return isinstance(x, _CONSTANTS) and constant_key(x) == constant_key(y)
 
 
@@ -99,15 +85,15 @@ def new(builder: Builder, key: Any, name: str, sample: Any) -> Any:
         What it is called in the program.
     sample : number, Value, or tuple or struct of them
     """
-    if items_in(sample) is not None:
+    if v.items_in(sample) is not None:
         made = (
             new(builder, (key, i), name + part, item)
-            for i, (part, item) in enumerate(labelled(sample))
+            for i, (part, item) in enumerate(v.labelled(sample))
         )
-        return like(sample, made)
-    if not is_number(sample):
+        return v.like(sample, made)
+    if not v.is_number(sample):
         return sample
-    if isinstance(sample, Complex | complex):
+    if isinstance(sample, v.Complex | complex):
         real, imag = sample.real, sample.imag
         return MutableComplex(
             new(builder, (key, "re"), f"{name}_re", real),
@@ -122,7 +108,7 @@ def _type(builder: Builder, key: Any) -> ValueType:
     info = builder.inference.variables[key]
     if not info.weak:
         return info.type
-    slot = Slot(key)
+    slot = v.Slot(key)
     least = scalar_of(info.type)
     carrier = builder.inference.carrier(slot, least)
     if carrier.kind != least.kind or carrier.itemsize < least.itemsize:
@@ -133,13 +119,13 @@ def _type(builder: Builder, key: Any) -> ValueType:
 
 def _join(builder: Builder, key: Any, value: Any) -> None:
     """Widens what is known of a variable by one more value that it holds."""
-    lanes = value.lanes if isinstance(value, Value) else 1
-    weak = not isinstance(value, Value) or value.weak
+    lanes = value.lanes if isinstance(value, v.Value) else 1
+    weak = not isinstance(value, v.Value) or value.weak
     kind = default_dtype(builder, value)
     known = builder.inference.variables.get(key)
     if known is not None:
-        held = Value(e.Variable("held", scalar_of(known.type)), known.weak)
-        scalar = Value(e.Variable("new", kind), weak)
+        held = v.Value(e.Variable("held", scalar_of(known.type)), known.weak)
+        scalar = v.Value(e.Variable("new", kind), weak)
         if known.weak and weak:
             kind, _ = common_dtype(builder, held, scalar)
         else:
@@ -147,7 +133,7 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
             kind = max(kind, float32, key=lambda d: d.itemsize) if still_weak else kind
             weak = False
         lanes = max(lanes, lanes_of(known.type))
-    joined = VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
+    joined = v.VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
     builder.inference.learn(key, joined)
 
 
@@ -163,26 +149,27 @@ def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
     name : str
         The user's, for errors.
     """
-    if items_in(target) is not None:
+    if v.items_in(target) is not None:
         _assign_items(builder, target, value, name)
         return
     if not isinstance(target, _VARIABLES):
         if not same(target, value):
             builder.fail(
-                f"{name} is {describe(target)} and cannot become {describe(value)} under a "
+                f"{name} is {v.describe(target)} and cannot become {v.describe(value)} under a "
                 "run-time condition"
             )
         return
-    if not is_number(value):
+    if not v.is_number(value):
         builder.fail(
-            f"{name} holds a number and cannot become {describe(value)} under a run-time condition"
+            f"{name} holds a number and cannot become {v.describe(value)} under a run-time "
+            "condition"
         )
     if isinstance(target, MutableComplex):
-        assign(builder, target.real, value.real if not isinstance(value, Value) else value, name)
-        imag = 0.0 if isinstance(value, Value) else value.imag
+        assign(builder, target.real, value.real if not isinstance(value, v.Value) else value, name)
+        imag = 0.0 if isinstance(value, v.Value) else value.imag
         assign(builder, target.imag, imag, name)
         return
-    if isinstance(value, Complex | complex):
+    if isinstance(value, v.Complex | complex):
         builder.fail(
             f"{name} starts as a real number and cannot become complex",
             "start it as kl.complex(...)",
@@ -194,24 +181,24 @@ def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
 def _assign_items(builder: Builder, target: Any, value: Any, name: str) -> None:
     if not alike(target, value):
         builder.fail(
-            f"{name} holds {describe(target)} and cannot become {describe(value)} under a run-time "
-            "condition"
+            f"{name} holds {v.describe(target)} and cannot become {v.describe(value)} under a "
+            "run-time condition"
         )
-    for (part, one), item in zip(labelled(target), items_in(value) or (), strict=True):
+    for (part, one), item in zip(v.labelled(target), v.items_in(value) or (), strict=True):
         assign(builder, one, item, name + part)
 
 
 def alike(x: Any, y: Any) -> bool:
     """Whether two things are structs of one type, or tuples of one length."""
-    if isinstance(x, Struct) or isinstance(y, Struct):
-        return isinstance(x, Struct) and isinstance(y, Struct) and x.kind is y.kind
+    if isinstance(x, v.Struct) or isinstance(y, v.Struct):
+        return isinstance(x, v.Struct) and isinstance(y, v.Struct) and x.kind is y.kind
     return isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y)
 
 
 def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     kind = target.var.type
     dtype = scalar_of(kind)
-    if not isinstance(value, Value):
+    if not isinstance(value, v.Value):
         if builder.inference.changed and dtype.is_integer:
             return _spread(e.Const(0, dtype), kind)  # for this pass; the next has a wider type
         number = int(value) if dtype.is_integer else value
@@ -219,10 +206,10 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     if value.weak:
         for slot in value.slots:
             builder.inference.widen(slot, dtype)
-    builder.meet(Value(target.var), value)
+    builder.meet(v.Value(target.var), value)
     if value.dtype is not dtype:
         lanes = value.lanes
-        value = Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
+        value = v.Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
     return _spread(value.expr, kind)
 
 
@@ -234,22 +221,22 @@ def _spread(x: e.Expression, kind: ValueType) -> e.Expression:
 
 def read(builder: Builder, target: Any) -> Any:
     """A variable's present value."""
-    if items_in(target) is None or not is_mutable(target):
+    if v.items_in(target) is None or not is_mutable(target):
         return _read_one(builder, target)
-    return map_leaves(lambda leaf: _read_one(builder, leaf), target)
+    return v.map_leaves(lambda leaf: _read_one(builder, leaf), target)
 
 
 def _read_one(builder: Builder, target: Any) -> Any:
     if isinstance(target, MutableComplex):
-        return Complex(_read_one(builder, target.real), _read_one(builder, target.imag))
+        return v.Complex(_read_one(builder, target.real), _read_one(builder, target.imag))
     if not isinstance(target, Mutable):
         return target
     info = builder.inference.read(target.key)
-    slots = frozenset({Slot(target.key)}) if info.weak else frozenset()
-    return Value(_as_known(target.var, info), info.weak, slots)
+    slots = frozenset({v.Slot(target.key)}) if info.weak else frozenset()
+    return v.Value(_as_known(target.var, info), info.weak, slots)
 
 
-def _as_known(var: e.Variable, info: VariableType) -> e.Expression:
+def _as_known(var: e.Variable, info: v.VariableType) -> e.Expression:
     """The variable in the type that it has by now; where that is wider another pass follows."""
     if info.weak or var.type == info.type:
         return var

@@ -228,7 +228,11 @@ def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 
 
 @function
-def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+def _in_chunks(op: Any, x: Any, group: Any, scratch: Any, SCAN: bool) -> Any:
+    """Leaves the total of each chunk where it begins, or of a scan totals where elements are.
+
+    Returns this work-item's place, and where the numbers begin.
+    """
     item, span, chunk = kl.local_linear_id(), group.span, group.chunk
     position = item if group.whole else item % span
     base = 0 if group.whole else item - position
@@ -240,10 +244,19 @@ def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
         total = scratch[base + first]
         for k in range(first + 1, kl.minimum(first + chunk, span)):
             total = op(total, scratch[base + k])
-        scratch[base + first] = total
+            if SCAN:
+                scratch[base + k] = total
+        if not SCAN:
+            scratch[base + first] = total
     kl.barrier()
+    return position, base
+
+
+@function
+def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    _, base = _in_chunks(op, x, group, scratch, False)
     total = scratch[base]
-    for k in range(chunk, span, chunk):
+    for k in range(group.chunk, group.span, group.chunk):
         total = op(total, scratch[base + k])
     return total
 
@@ -351,18 +364,7 @@ def _combined(op: Any, scratch: Any, first: Any, end: Any, step: Any) -> Any:
 @function
 def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
     item, span, chunk = kl.local_linear_id(), group.span, group.chunk
-    position = item if group.whole else item % span
-    base = 0 if group.whole else item - position
-    _begin(group)
-    scratch[item] = x
-    kl.barrier()
-    first = position * chunk
-    if first < span:
-        total = scratch[base + first]
-        for k in range(first + 1, kl.minimum(first + chunk, span)):
-            total = op(total, scratch[base + k])
-            scratch[base + k] = total
-    kl.barrier()
+    position, base = _in_chunks(op, x, group, scratch, True)
     if position == 0:
         before = scratch[base + chunk - 1]
         for k in range(2 * chunk - 1, span, chunk):
@@ -381,24 +383,13 @@ def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 
 
 @function
-def any_true(x: Any, group: Any, scratch: Any) -> Any:
-    """Whether some work-item's `x` is true."""
+def voted(op: Any, vote: Any, x: Any, group: Any, scratch: Any) -> Any:
+    """What all work-items' `x` come to by `op`, as those of a sub-group do by `vote`."""
     if group.width == 1:
-        return kl.assume_uniform(_reduced_by_chunks(kl.logical_or, x, group, scratch))
-    result = kl.sub_group_any(x)
+        return kl.assume_uniform(_reduced_by_chunks(op, x, group, scratch))
+    result = vote(x)
     if group.groups > 1:
-        result = kl.sub_group_any(_shared(kl.logical_or, result, group, scratch))
-    return kl.assume_uniform(result)
-
-
-@function
-def all_true(x: Any, group: Any, scratch: Any) -> Any:
-    """Whether every work-item's `x` is true."""
-    if group.width == 1:
-        return kl.assume_uniform(_reduced_by_chunks(kl.logical_and, x, group, scratch))
-    result = kl.sub_group_all(x)
-    if group.groups > 1:
-        result = kl.sub_group_all(_shared(kl.logical_and, result, group, scratch))
+        result = vote(_shared(op, result, group, scratch))
     return kl.assume_uniform(result)
 
 

@@ -20,20 +20,9 @@ from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_expressions,
-    all_statements,
-    constant_of,
-    map_block,
-    map_children,
-    map_expression,
-    map_operands,
-    reinterpret,
-    unsigned,
-)
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 
 # Rounds constants itself, for compilers that do not find out what their own library gives.
@@ -50,7 +39,7 @@ _ROUNDED: Final[dict[str, Callable[[float], float]]] = {
 }
 
 
-def round_constants(kernel: Kernel) -> Kernel:
+def round_constants(kernel: k.Kernel) -> k.Kernel:
     """The kernel with roundings of constants replaced by what they give."""
     return _with(kernel, _rounded)
 
@@ -69,14 +58,14 @@ def _rounded(x: e.Expression) -> e.Expression:
 # Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
 
 
-def wrap_signed(kernel: Kernel, facts: Facts) -> Kernel:
+def wrap_signed(kernel: k.Kernel, facts: Facts) -> k.Kernel:
     """The kernel for languages in which signed arithmetic that leaves its range means nothing."""
     wrapping = _Wrapping(facts)
 
     def change(x: s.Statement) -> s.Block:
-        return (map_operands(x, wrapping.expression),)
+        return (k.map_operands(x, wrapping.expression),)
 
-    return replace(kernel, body=map_block(kernel.body, change))
+    return replace(kernel, body=k.map_block(kernel.body, change))
 
 
 class _Wrapping:
@@ -86,8 +75,8 @@ class _Wrapping:
     def expression(self, x: e.Expression) -> e.Expression:
         """An expression of the same value, without signed arithmetic that may leave its range."""
         if self._may_wrap(x):
-            return reinterpret(self._bits(x), x.type)
-        return map_children(x, self.expression)
+            return k.reinterpret(self._bits(x), x.type)
+        return k.map_children(x, self.expression)
 
     def _may_wrap(self, x: e.Expression) -> bool:
         match x:
@@ -99,7 +88,7 @@ class _Wrapping:
 
     def _bits(self, x: e.Expression) -> e.Expression:
         """A signed expression's bits, as an unsigned one; sums in sums stay unsigned."""
-        kind = unsigned(x.type)
+        kind = k.unsigned(x.type)
         match x:
             case e.Const():
                 return _bits_of(int(x.value), kind)
@@ -111,7 +100,7 @@ class _Wrapping:
             case e.Unary(op="neg"):
                 return e.Unary("neg", self._bits(x.x))
             case _:
-                return reinterpret(self.expression(x), kind)
+                return k.reinterpret(self.expression(x), kind)
 
 
 def _bits_of(value: int, kind: ValueType) -> e.Const:
@@ -132,11 +121,11 @@ def _bits_of(value: int, kind: ValueType) -> e.Const:
 _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
 
-def lower_complements(kernel: Kernel) -> Kernel:
+def lower_complements(kernel: k.Kernel) -> k.Kernel:
     """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
     if not any(
         isinstance(x, s.Load | s.Atomic) and x.array.dtype.is_integer
-        for x in all_statements(kernel.body)
+        for x in k.all_statements(kernel.body)
     ):
         return kernel
     return _with(kernel, _hidden)
@@ -197,16 +186,16 @@ def unknown_ones(dtype: DType) -> e.Expression:
 # -- negations -------------------------------------------------------------------------------------
 
 
-def keep_negations(kernel: Kernel) -> Kernel:
+def keep_negations(kernel: k.Kernel) -> k.Kernel:
     """The kernel with no product that could turn out to be a negative, if it has barriers."""
-    if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
+    if not any(isinstance(x, s.Barrier) for x in k.all_statements(kernel.body)):
         return kernel
     return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
 
 
-def separate_sines(kernel: Kernel) -> Kernel:
+def separate_sines(kernel: k.Kernel) -> k.Kernel:
     """The kernel with cosines of what its compiler does not know to be a sine's argument."""
-    calls = {x.function for x in all_expressions(kernel.body) if isinstance(x, e.Call)}
+    calls = {x.function for x in k.all_expressions(kernel.body) if isinstance(x, e.Call)}
     return _with(kernel, _separated) if {"sin", "cos"} <= calls else kernel
 
 
@@ -216,13 +205,15 @@ def _separated(x: e.Expression) -> e.Expression:
     return x
 
 
-def plain_negations(kernel: Kernel) -> Kernel:
+def plain_negations(kernel: k.Kernel) -> k.Kernel:
     """The kernel with all that LLVM takes for a negative of an integer written as one."""
     return _with(kernel, _plain)
 
 
-def _with(kernel: Kernel, change: Callable[[e.Expression], e.Expression]) -> Kernel:
-    body = map_block(kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, change)),))
+def _with(kernel: k.Kernel, change: Callable[[e.Expression], e.Expression]) -> k.Kernel:
+    body = k.map_block(
+        kernel.body, lambda x: (k.map_operands(x, lambda y: k.map_expression(y, change)),)
+    )
     return replace(kernel, body=body)
 
 
@@ -249,7 +240,7 @@ def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
 
 
 def _may_be_minus_one(x: e.Expression) -> bool:
-    return constant_of(x) in (None, -1)
+    return k.constant_of(x) in (None, -1)
 
 
 def _product(x: e.Expression, y: e.Expression) -> e.Expression:
@@ -265,7 +256,7 @@ def _plain_product(x: e.Expression) -> e.Expression:
 
 
 def _is_minus_zero(x: e.Expression) -> bool:
-    value = constant_of(x)
+    value = k.constant_of(x)
     return value == 0 and math.copysign(1, value) < 0
 
 
@@ -288,12 +279,12 @@ def _negated(x: e.Expression) -> e.Expression | None:
         case e.Unary(op="neg"):
             return x.x
         case e.Binary(op="mul"):
-            if constant_of(x.x) == _minus_one(x.type):
+            if k.constant_of(x.x) == _minus_one(x.type):
                 return x.y
-            return x.x if constant_of(x.y) == _minus_one(x.type) else None
+            return x.x if k.constant_of(x.y) == _minus_one(x.type) else None
         case e.Binary(op="sub") if _is_no_minuend(x.x):
             return x.y
-        case e.Binary(op="add") if constant_of(x.y) == 1:
+        case e.Binary(op="add") if k.constant_of(x.y) == 1:
             return x.x.x if isinstance(x.x, e.Unary) and x.x.op == "invert" else None
         case _:
             return None
@@ -302,7 +293,7 @@ def _negated(x: e.Expression) -> e.Expression | None:
 def _is_no_minuend(x: e.Expression, *, fastmath: bool = False) -> bool:
     """Whether a number less another one is its negative: of floats -0 is such, and 0 roughly."""
     whole = scalar_of(x.type).is_integer
-    return constant_of(x) == 0 if whole or fastmath else _is_minus_zero(x)
+    return k.constant_of(x) == 0 if whole or fastmath else _is_minus_zero(x)
 
 
 def _minus_one(kind: DType | Vector) -> int:

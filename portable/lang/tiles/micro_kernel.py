@@ -19,12 +19,18 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Region, Space, Use
-from portable.lang.tiles.accumulators import inside, place
+from portable.lang.tiles.accumulators import ByElements, Element, inside, place
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
-from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, kept_dims
-from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
+from portable.lang.tiles.strategy import Part, Tile, alike_dims, kept_dims
+from portable.lang.tiles.summations import (
+    Summation,
+    are_neighbours,
+    for_vector,
+    reads_beside,
+    summations,
+)
 from portable.lang.tiles.work import (
     Code,
     Work,
@@ -43,7 +49,7 @@ _Tile = tuple[e.Expression, e.Expression]
 """The numbers of a micro-tile down and across an accumulator."""
 
 
-class Micro(Strategy):
+class Micro(ByElements):
     """Accumulators as private arrays of micro-tiles; operands as panels."""
 
     def __init__(self, work: Work, part: Part) -> None:
@@ -143,7 +149,7 @@ class Micro(Strategy):
         with (
             code.loop("tile", array.shape[0]) as i,
             code.loop("tile", array.shape[1]) as j,
-            code.loop("u", micro.rows) as u,
+            code.loop("u", micro.rows, unroll=1) as u,
         ):
             for first in range(0, micro.columns, micro.lanes):
                 code.store(array, (i, j, u, code.index(first)), splat(value, kind))
@@ -151,20 +157,11 @@ class Micro(Strategy):
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """An operand as a tile is copied; an accumulator element by element."""
-        code = self.work.code(x.loc)
         held = self._panels.get(x.fragment)
-        if held is not None:
-            held.copy(code, (), x.source)
-            return code.block
-        with self._each(code, x.fragment) as (row, column, at):
-            index = place(x.source, row, column)
-            condition = inside(x.source, index)
-            array = self._sums[x.fragment]
-            with code.when(condition):
-                code.store(array, at, code.load(x.source.array, index, array.dtype.register))
-            if condition is not None:
-                with code.otherwise():
-                    code.store(array, at, number(0, array.dtype))
+        if held is None:
+            return super().load(x)
+        code = self.work.code(x.loc)
+        held.copy(code, (), x.source)
         return code.block
 
     def store(self, x: s.FragmentStore) -> s.Block:
@@ -173,7 +170,7 @@ class Micro(Strategy):
             return ()
         code = self.work.code(x.loc)
         if x.fragment in self._panels:
-            with self._each(code, x.fragment) as (row, column, at):
+            with self._each(code, x.fragment) as (row, column, at, _):
                 self._store_element(code, x, row, column, at)
             return code.block
         array, columns, lanes = self._sums[x.fragment], self._micro.columns, self._micro.lanes
@@ -193,19 +190,23 @@ class Micro(Strategy):
         row: e.Expression,
         column: e.Expression,
         at: tuple[e.Expression, ...],
+        elements: s.ForElements | None = None,
     ) -> None:
         array, lanes, width = self._sums[x.fragment], self._micro.lanes, x.fragment.shape[1]
         last = add(column, lanes - 1)
+        beside = None if elements is None else are_neighbours(elements, column, lanes)
         index, end = place(x.target, row, column), place(x.target, row, last)
-        whole = both(smaller(last, width), inside(x.target, index), inside(x.target, end))
-        with code.when(whole):
-            values = code.load(array, at, vector_type(array.dtype, lanes))
+        inner = inside(x.target, index), inside(x.target, end)
+        with code.when(both(smaller(last, width), *inner, beside)):
+            values: e.Expression = code.load(array, at, vector_type(array.dtype, lanes))
+            if elements is not None:
+                values = for_vector(code, elements, row, column, values)
             code.store(x.target.array, index, values, kept_dims(x.target)[-1])
         with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
             column_number = e.Binary("add", column, lane)
             with code.when(smaller(column_number, width)):
                 there = (*at[:-1], e.Binary("add", at[-1], lane))
-                self._store_element(code, x, row, column_number, there)
+                self._store_element(code, x, row, column_number, there, elements)
 
     def _store_element(
         self,
@@ -214,53 +215,43 @@ class Micro(Strategy):
         row: e.Expression,
         column: e.Expression,
         at: tuple[e.Expression, ...],
+        elements: s.ForElements | None = None,
     ) -> None:
         index = place(x.target, row, column)
         with code.when(inside(x.target, index)):
             array = self._array(x.fragment)
-            code.store(x.target.array, index, code.load(array, at, array.dtype))
+            value: e.Expression = code.load(array, at, array.dtype)
+            if elements is not None:
+                value = for_vector(code, elements, row, column, value)
+            code.store(x.target.array, index, value)
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Row after row, so that a compiler can make vectors of the columns."""
-        if x.fragment in self._fused:
-            return ()
-        code = self.work.code(x.loc)
-        array = self._array(x.fragment)
-        with self._each(code, x.fragment) as (row, column, at):
-            code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-            code.emit(s.Assign(x.value, code.load(array, at, array.dtype), x.loc))
-            for partner, other in zip(x.partners, x.others, strict=True):
-                code.emit(s.Assign(other, code.load(self._array(partner), at, other.type), x.loc))
-            code.emit(*x.body)
-            if x.writes:
-                code.store(array, at, stored(x.value, x.fragment))
-        return code.block
+        return () if x.fragment in self._fused else super().elements(x)
 
     def _array(self, fragment: Fragment) -> Array:
         held = self._panels.get(fragment)
         return self._sums[fragment] if held is None else held.array
 
     @contextmanager
-    def _each(
-        self, code: Code, fragment: Fragment
-    ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...]]]:
+    def _each(self, code: Code, fragment: Fragment) -> Iterator[Element]:
         """Row, column and index of an element, inside the loops over all."""
         held = self._panels.get(fragment)
         if held is not None:
             with self._operand_elements(code, held) as (line, lane):
                 row, column = (lane, line) if held.transposed else (line, lane)
-                yield row, column, held.element((), line, lane)
+                yield row, column, held.element((), line, lane), None
             return
         array, micro = self._sums[fragment], self._micro
         with (
             self._rows(code, fragment) as (row, (i, u)),
             code.loop("tile", array.shape[1]) as j,
-            code.loop("x", micro.columns) as x,
+            code.loop("x", micro.columns, unroll=1) as x,
         ):
             column = code.let("column", add(mul(j, micro.columns), x))
             wide = array.shape[1] * micro.columns > fragment.shape[1]
             with code.when(smaller(column, fragment.shape[1]) if wide else None):
-                yield row, column, (i, j, u, x)
+                yield row, column, (i, j, u, x), None
 
     @contextmanager
     def _rows(
@@ -327,6 +318,7 @@ class Micro(Strategy):
             steps = code.let("depth", e.Select(fused.never, code.index(0), steps))
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
+            self._ask_ahead(code, fused, (i, j))
             turn = add(mul(j, array.shape[0]), i)
             prefetch(code, self._prefetched.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
@@ -352,6 +344,18 @@ class Micro(Strategy):
         if value.value:
             value = e.Select(fused.first, value, number(0, value.type))
         self._begin(code, fused, registers, value)
+
+    def _ask_ahead(self, code: Code, fused: Summation | None, tile: _Tile) -> None:
+        """Prefetches where a micro-tile goes in the last round, if what is there is read."""
+        if fused is None or fused.elements is None or not reads_beside(fused.elements):
+            return
+        micro, target = self._micro, fused.store.target
+        each = max(1, self.work.capabilities.cache_line // target.array.dtype.itemsize)
+        with code.when(fused.last), code.loop("u", micro.rows, unroll=-1) as u:
+            for column in range(0, micro.columns, each):
+                at = add(mul(tile[0], micro.rows), u), add(mul(tile[1], micro.columns), column)
+                there = target.array, place(target, *at)
+                code.emit(s.Instruction("prefetch", (), (), (there,), code.loc))
 
     def _put(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
@@ -383,20 +387,11 @@ class Micro(Strategy):
 
         A micro-tile that reaches beyond the target goes there through memory.
         """
-        micro, target = self._micro, fused.store.target
+        micro, target, elements = self._micro, fused.store.target, fused.elements
         rows, columns = fused.fill.fragment.shape
         top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
         kind = vector_type(registers.dtype, micro.lanes)
-        if fused.elements is not None:
-            firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
-            held = [of_columns(code, fused.elements, x, micro.lanes) for x in firsts]
-            with code.loop("u", micro.rows, unroll=-1) as u:
-                row = code.let("row", add(top, u))
-                for v in range(micro.vectors):
-                    at = (u, code.index(v))
-                    sums = code.load(registers, at, kind)
-                    value = for_vector(code, fused.elements, row, sums, held[v])
-                    code.store(registers, at, value)
+        firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
         array = self._sums[fused.fill.fragment]
         first = place(target, top, left)
         last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
@@ -405,20 +400,24 @@ class Micro(Strategy):
             smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
             inside(target, first),
             inside(target, place(target, last_row, last_column)),
+            *(are_neighbours(elements, x, micro.lanes) for x in firsts if elements is not None),
         )
         with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
-            for v in range(micro.vectors):
-                index = place(target, add(top, u), add(left, v * micro.lanes))
-                values = code.load(registers, (u, code.index(v)), kind)
+            row = code.let("row", add(top, u))
+            for v, column in enumerate(firsts):
+                values: e.Expression = code.load(registers, (u, code.index(v)), kind)
+                if elements is not None:
+                    values = for_vector(code, elements, row, column, values)
+                index = place(target, row, column)
                 code.store(target.array, index, values, kept_dims(target)[-1])
         if whole is not None:
             with code.otherwise():
                 self._move(code, array, tile, registers, load=False)
-                self._store_tile(code, fused.store, tile)
+                self._store_tile(code, fused, tile)
 
-    def _store_tile(self, code: Code, x: s.FragmentStore, tile: _Tile) -> None:
-        """Stores what exists of a micro-tile of the array."""
-        micro = self._micro
+    def _store_tile(self, code: Code, fused: Summation, tile: _Tile) -> None:
+        """Finishes and stores what exists of a micro-tile of the array."""
+        micro, x = self._micro, fused.store
         with code.loop("u", micro.rows) as u:
             row = code.let("row", add(mul(tile[0], micro.rows), u))
             with (
@@ -426,7 +425,7 @@ class Micro(Strategy):
                 code.loop("x", micro.columns, step=micro.lanes) as first,
             ):
                 column = code.let("column", add(mul(tile[1], micro.columns), first))
-                self._store_vector(code, x, row, column, (*tile, u, first))
+                self._store_vector(code, x, row, column, (*tile, u, first), fused.elements)
 
     def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
         return divided(add(clamp(needed, most), size - 1), size)

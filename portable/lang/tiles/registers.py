@@ -21,17 +21,16 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
-from portable.lang.tiles.accumulators import inside, place, store_neighbours
+from portable.lang.tiles.accumulators import ByElements, Element, place, store_neighbours
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
-from portable.lang.tiles.strategy import Part, Strategy, Tile, contiguous_dim, kept_dims, staggered
+from portable.lang.tiles.strategy import Part, Tile, contiguous_dim, kept_dims, staggered
 from portable.lang.tiles.work import (
     Code,
     Work,
     add,
     both,
     mul,
-    number,
     smaller,
     stored,
     vector_type,
@@ -169,7 +168,7 @@ _MOST_HELD: Final = 1024
 memory however the loops are written, and unrolled compilers take minutes over it."""
 
 
-class Registers(Strategy):
+class Registers(ByElements):
     """Shares of matrices in registers; suits every scope and device."""
 
     _grid: Grid
@@ -242,6 +241,9 @@ class Registers(Strategy):
 
     # -- elements ---------------------------------------------------------------------------
 
+    def _array(self, fragment: Fragment) -> Array:
+        return self._held[fragment]
+
     def fill(self, x: s.FragmentFill) -> s.Block:
         """The value in every register."""
         code = self.work.code(x.loc)
@@ -252,21 +254,6 @@ class Registers(Strategy):
             code.loop("j", array.shape[1], unroll=self._unrolled) as j,
         ):
             code.store(array, (i, j), value)
-        return code.block
-
-    def load(self, x: s.FragmentLoad) -> s.Block:
-        """Element by element."""
-        code = self.work.code(x.loc)
-        array = self._held[x.fragment]
-        with self._each(code, x.fragment) as (row, column, at, position):
-            index = place(x.source, row, column)
-            condition = both(position, inside(x.source, index))
-            with code.when(condition):
-                value = code.load(x.source.array, index, x.source.array.dtype.register)
-                code.store(array, at, value)
-            if condition is not None:
-                with code.otherwise():
-                    code.store(array, at, number(0, array.dtype))
         return code.block
 
     def store(self, x: s.FragmentStore) -> s.Block:
@@ -281,23 +268,6 @@ class Registers(Strategy):
                 store_neighbours(code, x.target, row, column, values)
         return code.block
 
-    def elements(self, x: s.ForElements) -> s.Block:
-        """All that is held; of an operand's element, held several times, one where it is read."""
-        code = self.work.code(x.loc)
-        array = self._held[x.fragment]
-        with self._each(code, x.fragment) as (row, column, at, position):
-            first = None if x.writes else self._first(x.fragment)
-            with code.when(both(first, position)):
-                code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-                kind = x.value.type
-                code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc))
-                for partner, other in zip(x.partners, x.others, strict=True):
-                    code.emit(s.Assign(other, code.load(self._held[partner], at, kind), x.loc))
-                code.emit(*x.body)
-                if x.writes:
-                    code.store(array, at, stored(x.value, x.fragment))
-        return code.block
-
     def _first(self, fragment: Fragment) -> e.Expression | None:
         """Whether this work-item is the first of those that hold the same elements."""
         if fragment.use == "accumulator":
@@ -308,11 +278,7 @@ class Registers(Strategy):
         return e.Compare("eq", other, e.Const(0, self.work.kernel.index_type))
 
     @contextmanager
-    def _each(
-        self, code: Code, fragment: Fragment, step: int = 1
-    ) -> Iterator[
-        tuple[e.Expression, e.Expression, tuple[e.Expression, e.Expression], e.Expression | None]
-    ]:
+    def _each(self, code: Code, fragment: Fragment, step: int = 1) -> Iterator[Element]:
         """Row, column, index of an element and whether it exists, inside unrolled loops.
 
         Columns are taken `step` at a time.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
-from portable.errors import DTypeError, ShapeError
+from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.arguments.arguments import byte_range
 
 
@@ -96,6 +96,50 @@ def views_overlap(a: ArrayView, b: ArrayView) -> bool:
         return np.shares_memory(*shadows, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
+
+
+def require_apart(
+    operation: str,
+    device: Device,
+    out: Any,
+    operands: Mapping[str, Any],
+    addend: tuple[str, Any] = ("", None),
+    what: str = "out",
+) -> None:
+    """Refuses a result (`what`) that is read-only, or overlaps what it is made of.
+
+    Parameters
+    ----------
+    operation : str
+    device : Device
+        Where all live.
+    out : array
+    operands : mapping of str to array or None
+        What may share no element with it.
+    addend : (str, array or None)
+        What may do so, and does if it is the same array.
+    what : str
+        What `out` is called.
+
+    Raises
+    ------
+    LaunchError, ShapeError
+        In these two cases.
+    """
+    target = device.view(out)
+    if not target.writable:
+        raise LaunchError(f"{operation}: {what} is read-only; pass a writable array")
+    for name, x in operands.items():
+        if x is not None and views_overlap(target, device.view(x)):
+            raise ShapeError(f"{operation}: {what} overlaps {name}; pass another array")
+    name, x = addend
+    if x is None or x is out:
+        return
+    view = device.view(x)
+    if views_overlap(target, view) and not same_elements(target, view):
+        raise ShapeError(
+            f"{operation}: {what} overlaps {name} without being the same array; pass another array"
+        )
 
 
 def _blocks_meet(a: ArrayView, b: ArrayView) -> bool | None:

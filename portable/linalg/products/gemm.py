@@ -24,10 +24,10 @@ from portable.errors import (
     CompileError,
     LaunchError,
     PortableError,
-    ShapeError,
     UnsupportedError,
 )
 from portable.interchange.host_arrays import MovedCall
+from portable.interchange.jax_arrays import is_recognised
 from portable.interchange.libraries import (
     device_elsewhere,
     exchanged,
@@ -38,7 +38,7 @@ from portable.interchange.tensors import is_tensor
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import attempted, enqueue, repeated
-from portable.linalg.base.operands import same_elements, views_overlap
+from portable.linalg.base.operands import require_apart
 from portable.linalg.products.activation import activation_of
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import TileLaunch, in_order
@@ -135,7 +135,7 @@ def gemm(
         told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         return recorder.operation(gemm, (a, b), told | {"activation": activation, **options})  # type: ignore[no-any-return]
     away = device_elsewhere((a, b, c, bias, out), {}) if type(a) is np.ndarray else None
-    if away is not None or (is_other(a) and not is_tensor(a)):  # tensors are known as they are
+    if away is not None or (is_other(a) and not (is_tensor(a) or is_recognised(a))):
         told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         told |= {"activation": activation, **options}
         if away is None:
@@ -324,7 +324,9 @@ def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
     device = device_of_arrays(given.a, given.b, *[x for x in arrays[2:] if x is not None])
     plan = _plan_of(device, given, wanted)
     if given.out is not None:
-        _check_out(device, given, wanted)
+        operands = {"a": given.a, "b": given.b, "bias": given.bias}
+        addend = "c", given.c if wanted.reads_c else None
+        require_apart("gemm", device, given.out, operands, addend)
     if plan.result.is_integer and wanted.algorithm == "vendor":
         raise UnsupportedError(
             'algorithm="vendor" takes no int8: array libraries wrap its products'
@@ -372,22 +374,6 @@ def _columns_lie_together(device: Device, x: Any) -> bool:
     """Whether neighbours in a column are closer in memory than neighbours in a row."""
     strides = x.strides if hasattr(x, "strides") else on_device(device, x).strides
     return len(strides) > 1 and bool(abs(strides[-2]) < abs(strides[-1]))
-
-
-def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
-    """Refuses a result that is read-only, or overlaps what it is made of and is not `c` itself."""
-    out, c = given.out, given.c
-    target = device.view(out)
-    if not target.writable:
-        raise LaunchError("gemm: out is read-only; pass a writable array")
-    for name, x in (("a", given.a), ("b", given.b), ("bias", given.bias)):
-        if x is not None and views_overlap(target, device.view(x)):
-            raise ShapeError(f"gemm: out overlaps {name}; pass another array")
-    if not wanted.reads_c or c is None or c is out:
-        return
-    view = device.view(c)
-    if views_overlap(target, view) and not same_elements(target, view):
-        raise ShapeError("gemm: out overlaps c without being the same array; pass another array")
 
 
 def _in_rows(

@@ -19,7 +19,7 @@ from portable.lang.launch.geometry import groups
 from portable.nn.layers.layer import Flow
 from portable.nn.layers.weighted import BatchNorm2d, Conv2d
 from portable.nn.stages import linear as kernels
-from portable.nn.stages.stage import Place, Stage
+from portable.nn.stages.stage import Place
 
 _WORKGROUP: Final = 64
 _ENOUGH: Final = 2048
@@ -29,7 +29,7 @@ _MOST_PADDING: Final = 2
 """With more, gradients by images do not go by Winograd's algorithms."""
 
 
-class ConvolutionStage(Stage):
+class ConvolutionStage(kernels.BiasedStage):
     """``activation(conv2d(x, weight) + bias)``."""
 
     def __init__(self, at: Place, layer: Conv2d) -> None:
@@ -93,7 +93,8 @@ class ConvolutionStage(Stage):
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """The gradients of the convolution."""
-        self._through_activation_and_bias(flow, gradients[1:], scratch)
+        sections = -(-flow.dy.shape[0] // self._section)
+        self._through_activation_and_bias(flow, gradients[1:], scratch, sections)
         weight = self.place.weight
         # Steps whose gradients are beyond half precision are left out: no matter to warn of.
         with np.errstate(over="ignore"):
@@ -111,23 +112,17 @@ class ConvolutionStage(Stage):
                 **self._settings,
             )
 
-    def _through_activation_and_bias(self, flow: Flow, bias: tuple[Any, ...], scratch: Any) -> None:
-        at, space = self.place, self.place.device.namespace()
-        count, channels, height, width = flow.dy.shape
-        shape = (count, channels, height * width)
-        sections = -(-count // self._section)
-        partial, values, slope = None, None, None
-        if bias:
-            partial = space.reshape(scratch[: sections * channels], (sections, channels))
-        if at.activation is not None:
-            values, slope = space.reshape(flow.y, shape), at.activation.slope
-        if partial is not None or values is not None:
-            items = 1 if at.device.capabilities.single_work_items else _WORKGROUP
-            kernels.channel_slopes_back[groups(channels, sections), (items, 1)](
-                space.reshape(flow.dy, shape), values, partial, SLOPE=slope, SECTION=self._section
-            )
-        if partial is not None:
-            kernels.add_sections(at.device, partial, bias[0])
+    def _slopes_back(self, slopes: Any, values: Any, partial: Any, slope: Any) -> None:
+        device = self.place.device
+        count, channels, height, width = slopes.shape
+        slopes, values = (
+            None if x is None else device.namespace().reshape(x, (count, channels, height * width))
+            for x in (slopes, values)
+        )
+        items = 1 if device.capabilities.single_work_items else _WORKGROUP
+        sections = groups(channels, -(-count // self._section))
+        launcher = kernels.channel_slopes_back[sections, (items, 1)]
+        launcher(slopes, values, partial, SLOPE=slope, SECTION=self._section)
 
 
 @kernel

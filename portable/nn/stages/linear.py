@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import prod
 from typing import Any, Final
 
@@ -206,7 +207,31 @@ _SECTION: Final = 64
 """Rows whose slopes a work-item sums."""
 
 
-class LinearStage(Stage):
+class BiasedStage(Stage):
+    """A product with a bias and an activation, through which slopes go back first."""
+
+    @abstractmethod
+    def _slopes_back(self, slopes: Any, values: Any, partial: Any, slope: Any) -> None:
+        """As the kernel `slopes_back`, of what the stage makes."""
+
+    def _through_activation_and_bias(
+        self, flow: Flow, bias: tuple[Any, ...], scratch: Any, sections: int
+    ) -> None:
+        """Slopes through both; those by the bias are summed by so many sections of the samples."""
+        at, outputs = self.place, flow.dy.shape[1]
+        partial, values, slope = None, None, None
+        if bias:
+            space = at.device.namespace()
+            partial = space.reshape(scratch[: sections * outputs], (sections, outputs))
+        if at.activation is not None:
+            values, slope = flow.y, at.activation.slope
+        if partial is not None or values is not None:
+            self._slopes_back(flow.dy, values, partial, slope)
+        if partial is not None:
+            add_sections(at.device, partial, bias[0])
+
+
+class LinearStage(BiasedStage):
     """``activation(x @ weight.T + bias)``."""
 
     def scratch(self, count: int) -> int:
@@ -221,24 +246,13 @@ class LinearStage(Stage):
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """A product for the weights, and one for what went in."""
-        self._through_activation_and_bias(flow, gradients[1:], scratch)
+        sections = -(-flow.dy.shape[0] // _SECTION)
+        self._through_activation_and_bias(flow, gradients[1:], scratch, sections)
         gemm(flow.dy.T, flow.x, out=gradients[0])
         if flow.dx is not None:
             gemm(flow.dy, self.place.weight, out=flow.dx)
 
-    def _through_activation_and_bias(self, flow: Flow, bias: tuple[Any, ...], scratch: Any) -> None:
-        at = self.place
-        rows, outputs = flow.dy.shape
-        sections = -(-rows // _SECTION)
-        partial, values, slope = None, None, None
-        if bias:
-            space = at.device.namespace()
-            partial = space.reshape(scratch[: sections * outputs], (sections, outputs))
-        if at.activation is not None:
-            values, slope = flow.y, at.activation.slope
-        if partial is not None or values is not None:
-            slopes_back[(outputs, sections), (_WORKGROUP, 1)](
-                flow.dy, values, partial, _SECTION, SLOPE=slope
-            )
-        if partial is not None:
-            add_sections(at.device, partial, bias[0])
+    def _slopes_back(self, slopes: Any, values: Any, partial: Any, slope: Any) -> None:
+        rows, outputs = slopes.shape
+        launcher = slopes_back[(outputs, -(-rows // _SECTION)), (_WORKGROUP, 1)]
+        launcher(slopes, values, partial, _SECTION, SLOPE=slope)

@@ -146,6 +146,11 @@ class Storage:
         made: Self = self.new(self.device, self.buffer, kind, shape, strides, start)
         return made
 
+    def shaped(self, shape: tuple[int, ...], dtype: DType | None = None) -> Self:
+        """The same elements, which lie together, in another shape, or as of another dtype."""
+        size = self.dtype.itemsize if dtype is None else dtype.itemsize
+        return self.viewed(shape, contiguous_strides(shape, size), dtype=dtype)
+
     def at(self, buffer: Any, offset: int) -> Self:
         """An array like this one elsewhere."""
         made: Self = self.new(self.device, buffer, self.dtype, self.shape, self.strides, offset)

@@ -11,7 +11,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.operands import broadcast_strides, collapsed, reshaped_strides
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise import applied, recorded
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.work import conversion_of, conversion_to
@@ -50,7 +49,7 @@ def reshaped(recipe: Recipe, x: Any, shape: tuple[int, ...]) -> Any:
     if strides is not None:
         return x.viewed(shape, strides)
     whole = x if x.is_contiguous else recorded(recipe, conversion_to(x.dtype), x)
-    return whole.viewed(shape, contiguous_strides(shape, x.dtype.itemsize))
+    return whole.shaped(shape)
 
 
 # -- copying ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.operands import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import contiguous_strides, fetched, stored
+from portable.primitives.base.storage import fetched, stored
 from portable.primitives.maps.elementwise_kernel import Share, product_of, unravelled
 from portable.primitives.maps.work import vector_lanes, work_of
 
@@ -114,36 +114,21 @@ _GROUP: Final = 256
 
 
 class _Flags(threading.local):
-    """An integer of each device, zero between calls, for kernels to say that an index is bad.
-
-    Each thread has its own: what one thread enqueues runs in order.
-    """
+    """A flag of each device; each thread has its own, since what one enqueues runs in order."""
 
     def __init__(self) -> None:
-        self.arrays: dict[Device, Any] = {}
-
-    def of(self, device: Device) -> Any:
-        """The flag of a device."""
-        flag = self.arrays.get(device)
-        if flag is None:
-            flag = self.arrays[device] = _zero(device)
-        return flag
-
-    def forget(self, device: Device) -> None:
-        """Have a new one next time, since this one is no longer zero."""
-        self.arrays.pop(device, None)
+        self.of: dict[Device, Any] = {}
 
 
 _flags: Final = _Flags()
 
 
-def _zero(device: Device) -> Any:
-    return stored(device, device.from_numpy(np.zeros(1, np.int32)))
-
-
 def bad_index_flag(device: Device) -> Any:
     """An integer of the device, zero, for kernels to say in it that an index is out of range."""
-    return _flags.of(device)
+    flag = _flags.of.get(device)
+    if flag is None:
+        flag = _flags.of[device] = stored(device, device.from_numpy(np.zeros(1, np.int32)))
+    return flag
 
 
 def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> None:
@@ -164,7 +149,7 @@ def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> Non
         If an index is out of range, saying which.
     """
     if fetched(flag)[0]:
-        _flags.forget(flag.device)
+        _flags.of.pop(flag.device, None)  # it is no longer zero
         raise BadIndexError(_first_complaint(indices, extents))
 
 
@@ -442,8 +427,7 @@ def _write_taken(arrays: tuple[Any, ...], axis: int, known: bool) -> Callable[..
     if not known and not x.size:
         check_in(recipe, indices, x.shape[axis : axis + count], flag)
     out = _gather_in(recipe, x, indices, flag, axis, count)
-    whole = (*out.shape[:axis], *shape, *out.shape[axis + 1 :])
-    return recipe.finish(out.viewed(whole, contiguous_strides(whole, out.dtype.itemsize)))
+    return recipe.finish(out.shaped((*out.shape[:axis], *shape, *out.shape[axis + 1 :])))
 
 
 _taken: Final = Plans(_write_taken)
@@ -478,5 +462,4 @@ def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:
         return x, out
     rest, steps = collapsed(x.shape[indexed:], [x.strides[indexed:]])
     source = x.viewed((*x.shape[:indexed], *rest), (*x.strides[:indexed], *steps[0]))
-    shape = (*out.shape[: axis + 1], *rest)
-    return source, out.viewed(shape, contiguous_strides(shape, out.dtype.itemsize))
+    return source, out.shaped((*out.shape[: axis + 1], *rest))

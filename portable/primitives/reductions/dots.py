@@ -10,7 +10,7 @@ from portable.dtypes import DType
 from portable.primitives.base.operands import collapsed
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup, reduced
-from portable.primitives.reductions.merging import CHAINS, Merge, levels_for
+from portable.primitives.reductions.merging import Merge
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,9 @@ class Pair:
 class Dot(Merge):
     """What a sum of products does; `Merge` says how it goes along a row."""
 
-    def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
-        """What this work-item's elements of a section come to."""
-        jump = CHAINS * WIDTH * self.lanes
-        levels = levels_for(section.size // jump)
-        pair = Pair(arrays[0], arrays[1])
-        return self.along(
-            pair, section.outer, section.first, section.stop, jump, WIDTH, CHAINS, levels
-        )
+    def given(self, arrays: tuple[kl.Array, ...]) -> Any:
+        """Both arrays."""
+        return Pair(arrays[0], arrays[1])
 
     def one(self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
         """The product at `r` of a row."""

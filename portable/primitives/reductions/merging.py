@@ -123,13 +123,16 @@ class Merge:
 
     # -- of rows, see `kernels.reduce_by_workgroup` ------------------------------------------------
 
+    def given(self, arrays: tuple[kl.Array, ...]) -> Any:
+        """What elements are read from."""
+        return arrays[0]
+
     def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
         levels = levels_for(section.size // jump)
-        return self.along(
-            arrays[0], section.outer, section.first, section.stop, jump, WIDTH, CHAINS, levels
-        )
+        x, outer, first, stop = self.given(arrays), section.outer, section.first, section.stop
+        return self.along(x, outer, first, stop, jump, WIDTH, CHAINS, levels)
 
     def along(
         self,

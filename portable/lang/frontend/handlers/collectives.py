@@ -324,8 +324,9 @@ def _vote(builder: Builder, word: str, x: Any) -> Any:
         builder.fail(f"kl.{word} takes a bool, not {describe(x)}", "compare it: write x != 0")
     if prod(builder.workgroup) == 1:
         return value
-    helper = collectives.any_true if word == "workgroup_any" else collectives.all_true
-    return builder.inline(helper, [value, *_group(builder, value)], {})
+    any_of = words.logical_or, words.sub_group_any
+    how = any_of if word == "workgroup_any" else (words.logical_and, words.sub_group_all)
+    return builder.inline(collectives.voted, [*how, value, *_group(builder, value)], {})
 
 
 @handles("workgroup_broadcast")

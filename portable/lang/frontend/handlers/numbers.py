@@ -8,25 +8,13 @@ from typing import Any
 
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.lang.frontend import arithmetic, complexes
+from portable.lang.frontend import values as v
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.collectives import linear_id
 from portable.lang.frontend.handlers.memory import as_dtype, fragment_of
 from portable.lang.frontend.structs import operator_of
-from portable.lang.frontend.values import (
-    Complex,
-    Elements,
-    Range,
-    Struct,
-    Value,
-    VectorRange,
-    at_run_time,
-    describe,
-    items_in,
-    labelled,
-    plain,
-)
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
@@ -39,50 +27,52 @@ from portable.lang.ir.types import Vector
 
 
 @handles("static_range")
-def _static_range(builder: Builder, start: Any, stop: Any, step: Any) -> Range:
+def _static_range(builder: Builder, start: Any, stop: Any, step: Any) -> v.Range:
     return _range(builder, start, stop, step, static=True)
 
 
 @handles("range")
-def _dynamic_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+def _dynamic_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> v.Range:
     return _range(builder, start, stop, step, unroll)
 
 
 @handles("workgroup_range")
-def _workgroup_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+def _workgroup_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> v.Range:
     whole = _range(builder, start, stop, step, unroll)
     size = prod(builder.workgroup)
     if size == 1:
         return whole
     ahead = binary(builder, "mul", linear_id(builder), whole.step)
     first = binary(builder, "add", whole.start, ahead)
-    return Range(first, whole.stop, binary(builder, "mul", whole.step, size), unroll)
+    return v.Range(first, whole.stop, binary(builder, "mul", whole.step, size), unroll)
 
 
 def _range(
     builder: Builder, start: Any, stop: Any, step: Any, unroll: int = 0, *, static: bool = False
-) -> Range:
+) -> v.Range:
     if stop is None:
         start, stop = 0, start
     for x in (start, stop, step):
-        integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
+        integer = isinstance(x, v.Value) and x.dtype.is_integer and x.lanes == 1
         if not integer and (not isinstance(x, int) or isinstance(x, bool)):
-            builder.fail(f"range takes integers, not {describe(x)}")
+            builder.fail(f"range takes integers, not {v.describe(x)}")
     if isinstance(step, int) and step == 0:
         builder.fail("the step of a range cannot be zero")
-    return Range(start, stop, step, unroll, static)
+    return v.Range(start, stop, step, unroll, static)
 
 
 @handles("vector_range")
-def _vector_range(builder: Builder, start: Any, stop: Any, lanes: Any, unroll: Any) -> VectorRange:
+def _vector_range(
+    builder: Builder, start: Any, stop: Any, lanes: Any, unroll: Any
+) -> v.VectorRange:
     if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1:
-        builder.fail(f"kl.vector_range takes a positive constant as lanes, not {describe(lanes)}")
-    return VectorRange(_range(builder, start, stop, 1, unroll), lanes)
+        builder.fail(f"kl.vector_range takes a positive constant as lanes, not {v.describe(lanes)}")
+    return v.VectorRange(_range(builder, start, stop, 1, unroll), lanes)
 
 
 @handles("elements")
-def _elements(builder: Builder, fragment: Any) -> Elements:
-    return Elements(fragment_of(builder, fragment, "kl.elements"))
+def _elements(builder: Builder, fragment: Any) -> v.Elements:
+    return v.Elements(fragment_of(builder, fragment, "kl.elements"))
 
 
 # Conditions that authors hold for certain.
@@ -93,10 +83,10 @@ def _check(builder: Builder, condition: Any, message: Any) -> None:
     value = as_value(builder, condition)
     if value.type is not bool_:
         builder.fail(
-            f"kl.check takes a bool, not {describe(condition)}", "compare it: write x != 0"
+            f"kl.check takes a bool, not {v.describe(condition)}", "compare it: write x != 0"
         )
     if not isinstance(message, str):
-        builder.fail(f"the message of kl.check is a string, not {describe(message)}")
+        builder.fail(f"the message of kl.check is a string, not {v.describe(message)}")
     if condition is not True:
         builder.emit(s.Check(value.expr, message, builder.location))
 
@@ -129,12 +119,12 @@ def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
 def _logical(builder: Builder, word: str, x: Any, y: Any) -> Any:
     for operand in (x, y):
         if not _is_bool(operand):
-            builder.fail(f"kl.{word} takes bools, not {describe(operand)}", "compare it: x != 0")
+            builder.fail(f"kl.{word} takes bools, not {v.describe(operand)}", "compare it: x != 0")
     return arithmetic.binary(builder, _LOGICAL[word], x, y)
 
 
 def _is_bool(x: Any) -> bool:
-    return isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_)
+    return isinstance(x, bool) or (isinstance(x, v.Value) and x.dtype is bool_)
 
 
 @handles(*_COMPARISONS)
@@ -145,7 +135,7 @@ def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
 @handles("bitwise_invert", "logical_not")
 def _invert(builder: Builder, word: str, x: Any) -> Any:
     if word == "logical_not" and not _is_bool(x):
-        builder.fail(f"kl.{word} takes bools, not {describe(x)}", "compare it: x != 0")
+        builder.fail(f"kl.{word} takes bools, not {v.describe(x)}", "compare it: x != 0")
     return not x if isinstance(x, bool) else arithmetic.invert(builder, x)
 
 
@@ -166,23 +156,23 @@ def _square(builder: Builder, x: Any) -> Any:
 
 @handles("reciprocal")
 def _reciprocal(builder: Builder, x: Any) -> Any:
-    if isinstance(x, Complex):
+    if isinstance(x, v.Complex):
         return complexes.call(builder, "reciprocal", x)
     return arithmetic.binary(builder, "div", 1.0, x)
 
 
 @handles("round")
 def _round(builder: Builder, x: Any) -> Any:
-    whole = isinstance(x, int) or (isinstance(x, Value) and x.dtype.is_integer)
+    whole = isinstance(x, int) or (isinstance(x, v.Value) and x.dtype.is_integer)
     return x if whole else arithmetic.call(builder, "rint", x)
 
 
 @handles("sign")
 def _sign(builder: Builder, x: Any) -> Any:
-    if isinstance(x, Complex | complex):
+    if isinstance(x, v.Complex | complex):
         return complexes.call(builder, "sign", x)
     positive = arithmetic.compare(builder, "gt", x, 0)
-    if isinstance(x, Value) and x.dtype.kind == "u":
+    if isinstance(x, v.Value) and x.dtype.kind == "u":
         return arithmetic.select(builder, positive, 1, x)
     negative = arithmetic.compare(builder, "lt", x, 0)
     zero = arithmetic.compare(builder, "eq", x, 0)
@@ -205,11 +195,11 @@ def _logaddexp(builder: Builder, x: Any, y: Any) -> Any:
 @handles("dot")
 def _dot(builder: Builder, x: Any, y: Any) -> Any:
     products = arithmetic.binary(builder, "mul", x, y)
-    if not isinstance(products, Value) or products.lanes == 1:
+    if not isinstance(products, v.Value) or products.lanes == 1:
         return products
     each = builder.let("products", products.expr)
     lanes = [e.Lane(each, k) for k in range(products.lanes)]
-    first, *others = (Value(lane, products.weak, products.slots) for lane in lanes)
+    first, *others = (v.Value(lane, products.weak, products.slots) for lane in lanes)
     return reduce(lambda x, y: arithmetic.binary(builder, "add", x, y), others, first)
 
 
@@ -226,24 +216,24 @@ def _where(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
 
 @handles("real", "imag")
 def _part(builder: Builder, word: str, x: Any) -> Any:
-    if isinstance(x, Complex | complex | int | float):
+    if isinstance(x, v.Complex | complex | int | float):
         return x.real if word == "real" else x.imag
     return x if word == "real" else arithmetic.constant_like(x, 0)
 
 
 @handles("conj")
 def _conj(builder: Builder, x: Any) -> Any:
-    if isinstance(x, Complex):
-        return Complex(x.real, arithmetic.negate(builder, x.imag))
+    if isinstance(x, v.Complex):
+        return v.Complex(x.real, arithmetic.negate(builder, x.imag))
     return x.conjugate() if isinstance(x, complex) else x
 
 
 @handles("complex")
-def _complex(builder: Builder, real: Any, imag: Any) -> Complex:
+def _complex(builder: Builder, real: Any, imag: Any) -> v.Complex:
     a, b = unify(builder, real, imag)
     if not a.dtype.is_float:
-        builder.fail(f"kl.complex takes floating-point parts, not {describe(a)}")
-    return Complex(a, b)
+        builder.fail(f"kl.complex takes floating-point parts, not {v.describe(a)}")
+    return v.Complex(a, b)
 
 
 @handles("cast")
@@ -252,16 +242,16 @@ def _cast(builder: Builder, x: Any, dtype: Any) -> Any:
 
 
 @handles("bitcast")
-def _bitcast(builder: Builder, x: Any, dtype: Any) -> Value:
+def _bitcast(builder: Builder, x: Any, dtype: Any) -> v.Value:
     value = as_value(builder, x)
     kind = as_dtype(builder, dtype)
     if bool_ in (value.dtype, kind) or value.dtype.bits != kind.bits or kind.register is not kind:
         builder.fail(
-            f"kl.bitcast of {describe(value)} to {kind.short}",
+            f"kl.bitcast of {v.describe(value)} to {kind.short}",
             "both types have the same width, 32 or 64 bits",
         )
     target = Vector(kind, value.lanes) if value.lanes > 1 else kind
-    return Value(e.Bitcast(value.expr, target))
+    return v.Value(e.Bitcast(value.expr, target))
 
 
 @handles("accumulator")
@@ -281,7 +271,7 @@ def _cdiv(builder: Builder, x: Any, y: Any) -> Any:
 @handles("static_assert")
 def _static_assert(builder: Builder, condition: Any, message: Any) -> None:
     if not isinstance(condition, bool):
-        builder.fail(f"kl.static_assert takes a compile-time bool, not {describe(condition)}")
+        builder.fail(f"kl.static_assert takes a compile-time bool, not {v.describe(condition)}")
     if not condition:
         builder.fail(
             f"static assertion failed: {message}" if message else "static assertion failed"
@@ -298,18 +288,18 @@ def _print(builder: Builder, pieces: tuple[Any, ...]) -> None:
 
 def _printed(builder: Builder, piece: Any) -> list[e.Expression | str]:
     """What is printed of a number, a constant, or a tuple or struct of them."""
-    if isinstance(piece, Value):
+    if isinstance(piece, v.Value):
         if piece.lanes > 1:
             builder.fail("kl.print takes scalars", "print the lanes one by one: v[0], v[1]")
         return [piece.expr]
-    if isinstance(piece, Complex):
+    if isinstance(piece, v.Complex):
         return ["(", piece.real.expr, " + ", piece.imag.expr, "j)"]
-    if not at_run_time(piece):
-        return [str(plain(piece))]
-    if items_in(piece) is None:
-        builder.fail(f"kl.print takes numbers and constants, not {describe(piece)}")
+    if not v.at_run_time(piece):
+        return [str(v.plain(piece))]
+    if v.items_in(piece) is None:
+        builder.fail(f"kl.print takes numbers and constants, not {v.describe(piece)}")
     inner: list[e.Expression | str] = []
-    for part, item in labelled(piece):
+    for part, item in v.labelled(piece):
         name = f"{part[1:]}=" if part.startswith(".") else ""
         inner += [", " * bool(inner) + name, *_printed(builder, item)]
-    return [piece.kind.__name__ if isinstance(piece, Struct) else "", "(", *inner, ")"]
+    return [piece.kind.__name__ if isinstance(piece, v.Struct) else "", "(", *inner, ")"]

@@ -98,11 +98,16 @@ def whole_number(n: Any) -> Any:
     return magic - (1.5 * 2.0**23 if n.dtype == int32 else 1.5 * 2.0**52)
 
 
-@function
-def split(x: Any) -> Any:
-    """`m` from sqrt(1 / 2) to sqrt(2) and an integer `n` such that ``x = m * 2 ** n``.
+_ROOT: Final = (0x3F3504F3, 0x3FE6A09E667F3BCD)
+"""The bits of sqrt(1 / 2) in single and in double precision."""
+_ONE: Final = (0x3F800000, 0x3FF0000000000000)
 
-    `x` is positive and finite; of anything else something is found.
+
+@function
+def split(x: Any, least: Any = _ROOT) -> Any:
+    """`m` and an integer `n` such that ``x = m * 2 ** n``, `x` positive and finite.
+
+    `m` is from the number with the bits `least` to twice that; of another `x` something is found.
     """
     small = x < by_type(x, 2.0**-126, 2.0**-1022)
     less = kl.where(small, 64, 0)
@@ -110,10 +115,10 @@ def split(x: Any) -> Any:
         x = kl.where(small, x * 2.0**64, x)
     b = bits(x)
     if x.dtype == float32:
-        n = (b - 0x3F3504F3) >> 23
+        n = (b - least[0]) >> 23
         m = from_bits(b - (n << 23))
     else:
-        n = (b - 0x3FE6A09E667F3BCD) >> 52
+        n = (b - least[1]) >> 52
         m = from_bits(b - (n << 52))
     return m, n - less
 
@@ -147,23 +152,6 @@ def product(x: Any, y: Any) -> Any:
 
 
 @function
-def _significand(x: Any) -> Any:
-    """`m` from 1 to 2 and an integer `n` such that ``x = m * 2 ** n``, `x` positive, finite."""
-    small = x < by_type(x, 2.0**-126, 2.0**-1022)
-    less = kl.where(small, 64, 0)
-    if some(small):
-        x = kl.where(small, x * 2.0**64, x)
-    b = bits(x)
-    if x.dtype == float32:
-        n = (b >> 23) - 127
-        m = from_bits(b - (n << 23))
-    else:
-        n = (b >> 52) - 1023
-        m = from_bits(b - (n << 52))
-    return m, n - less
-
-
-@function
 def fmod(x: Any, y: Any) -> Any:
     """What division toward zero leaves, exactly: long division, many bits of the quotient a step.
 
@@ -171,8 +159,8 @@ def fmod(x: Any, y: Any) -> Any:
     """
     a, b = kl.abs(x), kl.abs(y)
     usual = (a < math.inf) & (b > 0) & (b < math.inf) & (a >= b)
-    m, n = _significand(kl.where(usual, a, 1.0))
-    divisor, exponent = _significand(kl.where(usual, b, 1.0))
+    m, n = split(kl.where(usual, a, 1.0), _ONE)
+    divisor, exponent = split(kl.where(usual, b, 1.0), _ONE)
     left, digits = kl.where(m >= divisor, m - divisor, m), n - exponent
     most = by_type(x, 22, 51)
     while some(digits > 0):

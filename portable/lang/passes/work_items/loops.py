@@ -9,19 +9,8 @@ from typing import Final
 from portable.dtypes import bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_statements,
-    constant,
-    linear_id,
-    map_block,
-    map_expression,
-    map_memory,
-    map_operands,
-    reads,
-    subexpressions,
-)
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.interchange import Reach
 from portable.lang.passes.work_items.uniform import (
@@ -46,7 +35,7 @@ _COSTS: Final = {"quot": 6, "rem": 6, "floordiv": 8, "mod": 8, "div": 6}
 _FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.AssumeUniform)
 
 
-def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
+def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
     """The bindings of varying names that are worked out again, in the order of the text.
 
     Parameters
@@ -57,7 +46,7 @@ def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.
     varying : set of str
         The names whose values differ among work-items.
     """
-    statements = list(all_statements(body))
+    statements = list(k.all_statements(body))
     bound: dict[str, int] = {}
     for x in statements:
         for var in x.binds():
@@ -81,7 +70,7 @@ def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.
 def _cost(x: e.Expression) -> int:
     """What it takes to work an expression out, in units of an addition."""
     total = 0
-    for y in subexpressions(x):
+    for y in k.subexpressions(x):
         if isinstance(y, e.Call):
             return _MOST + 1
         if isinstance(y, e.Binary):
@@ -91,12 +80,12 @@ def _cost(x: e.Expression) -> int:
     return total
 
 
-def item_number(kernel: Kernel) -> e.Expression:
+def item_number(kernel: k.Kernel) -> e.Expression:
     """The linear local index of a work-item, by which values are kept."""
-    return linear_id(kernel, kernel.index_type)
+    return k.linear_id(kernel, kernel.index_type)
 
 
-def of_first_item(x: e.Expression, kernel: Kernel) -> e.Expression:
+def of_first_item(x: e.Expression, kernel: k.Kernel) -> e.Expression:
     """An expression as the workgroup's first work-item has it."""
 
     def word(x: e.Expression) -> e.Expression:
@@ -111,10 +100,10 @@ def of_first_item(x: e.Expression, kernel: Kernel) -> e.Expression:
             case _:
                 return x
 
-    return map_expression(x, word)
+    return k.map_expression(x, word)
 
 
-def looped(kernel: Kernel, parts: list[Part], varying: set[str]) -> Kernel:
+def looped(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> k.Kernel:
     """The kernel with its regions in loops.
 
     Parameters
@@ -136,7 +125,7 @@ def looped(kernel: Kernel, parts: list[Part], varying: set[str]) -> Kernel:
 
 
 class _Loops:
-    def __init__(self, kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
+    def __init__(self, kernel: k.Kernel, parts: list[Part], varying: set[str]) -> None:
         self._kernel = kernel
         self._varying = varying
         self._items = prod(kernel.workgroup)
@@ -148,7 +137,7 @@ class _Loops:
         self._needs = needs_of(parts, varying - self._recomputed.keys())
         self._variables = {v.name: v for v in kernel.variables}
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
-        for x in all_statements(kernel.body):
+        for x in k.all_statements(kernel.body):
             self._types.update({v.name: v.type for v in x.binds()})
         order = {name: number for number, name in enumerate(self._types)}
         self._order = order.__getitem__
@@ -201,7 +190,7 @@ class _Loops:
         if isinstance(x, Reach):
             return self._reach(x)
         fetched: list[s.Statement] = []
-        x = map_operands(x, lambda value: self._once(value, x.loc, fetched))
+        x = k.map_operands(x, lambda value: self._once(value, x.loc, fetched))
         match x:
             case s.WorkgroupUniform():
                 return (*fetched, s.Let(x.var, x.value, x.loc))
@@ -259,7 +248,7 @@ class _Loops:
             fetched.append(s.Load(first, self._kept_array(y.name), slot, loc))
             return first
 
-        return of_first_item(map_expression(x, leaf), self._kernel)
+        return of_first_item(k.map_expression(x, leaf), self._kernel)
 
     # -- regions -----------------------------------------------------------------------------
 
@@ -268,9 +257,9 @@ class _Loops:
             return region.before
         needs = self._needs[region]
         loc = region.statements[0].loc
-        body = map_block(region.statements, self._statement)
+        body = k.map_block(region.statements, self._statement)
         if region.ends_some:
-            body = map_block(body, self._noted)
+            body = k.map_block(body, self._noted)
         inner = [*self._start(region, needs, loc), *body]
         if not isinstance(inner[-1], s.Return):
             inner += [self._keep(name, loc) for name in sorted(needs.kept, key=self._order)]
@@ -303,7 +292,7 @@ class _Loops:
 
     def _again(self, region: Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
-        names = {v.name for x in all_statements(region.statements) for v in x.binds()}
+        names = {v.name for x in k.all_statements(region.statements) for v in x.binds()}
         read = _names_read(region.statements)
         wanted: set[str] = set()
         waiting = [name for name in read if name in self._recomputed and name not in names]
@@ -317,7 +306,7 @@ class _Loops:
 
     def _statement(self, x: s.Statement) -> s.Block:
         """A statement, private arrays that cross being this work-item's part of them."""
-        moved = map_memory(x, lambda array: self._crossing.get(array, array))
+        moved = k.map_memory(x, lambda array: self._crossing.get(array, array))
         if moved is x or not isinstance(moved, s.Load | s.Store):
             return (x,)
         axis = moved.axis if moved.axis < 0 else moved.axis + 1
@@ -358,11 +347,11 @@ class _Loops:
 
 
 def _zero(kind: ValueType) -> e.Expression:
-    return e.Const(False, bool_) if kind is bool_ else constant(0, kind)
+    return e.Const(False, bool_) if kind is bool_ else k.constant(0, kind)
 
 
 def _names_read(block: s.Block) -> set[str]:
-    return names_in(y for x in all_statements(block) for y in reads(x))
+    return names_in(y for x in k.all_statements(block) for y in k.reads(x))
 
 
 def _text(parts: list[Part]) -> s.Block:
@@ -387,12 +376,12 @@ def _bare(x: s.Statement) -> s.Statement:
             return x
 
 
-def _crossing_arrays(kernel: Kernel, parts: list[Part], items: int) -> dict[Array, Array]:
+def _crossing_arrays(kernel: k.Kernel, parts: list[Part], items: int) -> dict[Array, Array]:
     """The private arrays whose elements outlive a region, with an element for each work-item."""
     users: dict[object, int] = {}
     for part in all_parts(parts):
         if isinstance(part, Region):
-            for array in {a for x in all_statements(part.statements) for a in x.touched()}:
+            for array in {a for x in k.all_statements(part.statements) for a in x.touched()}:
                 users[array] = users.get(array, 0) + (2 if part.repeats else 1)
     private = (x for x in kernel.arrays if x.space == "private")
     wide = _read_in_vectors(kernel.body)
@@ -402,7 +391,7 @@ def _crossing_arrays(kernel: Kernel, parts: list[Part], items: int) -> dict[Arra
 def _read_in_vectors(body: s.Block) -> set[Array]:
     """The arrays of which several elements are read or written at once."""
     arrays: set[Array] = set()
-    for x in all_statements(body):
+    for x in k.all_statements(body):
         if isinstance(x, s.Load) and lanes_of(x.var.type) > x.array.lanes:
             arrays.add(x.array)
         if isinstance(x, s.Store) and lanes_of(x.value.type) > x.array.lanes:

@@ -12,18 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_statements,
-    map_block,
-    map_blocks,
-    map_expression,
-    map_operands,
-    operands,
-    reads,
-    subexpressions,
-)
 from portable.lang.ir.types import Array
 
 # A kernel's body in parts: what each work-item does by itself, and what all go through together.
@@ -37,10 +27,10 @@ from portable.lang.ir.types import Array
 # Gives every binding a name of its own, so that a name says where a value comes from.
 
 
-def own_names(kernel: Kernel) -> Kernel:
+def own_names(kernel: k.Kernel) -> k.Kernel:
     """The kernel with different names wherever the same one is bound several times."""
     bound: set[str] = set()
-    for x in all_statements(kernel.body):
+    for x in k.all_statements(kernel.body):
         for var in x.binds():
             if var.name in bound:
                 return replace(kernel, body=_Renaming().block(kernel.body, {}))
@@ -61,8 +51,8 @@ class _Renaming:
             inner = dict(here)
             for var in x.binds():
                 inner[var.name] = self._name(var.name)
-            renamed = map_operands(x, lambda y, inner=inner: _renamed(y, inner))  # type: ignore[misc]
-            out.append(map_blocks(renamed, lambda y, inner=inner: self.block(y, inner)))  # type: ignore[misc]
+            renamed = k.map_operands(x, lambda y, inner=inner: _renamed(y, inner))  # type: ignore[misc]
+            out.append(k.map_blocks(renamed, lambda y, inner=inner: self.block(y, inner)))  # type: ignore[misc]
             if not x.blocks():
                 here = inner
         return tuple(out)
@@ -81,7 +71,7 @@ def _renamed(x: e.Expression, names: Mapping[str, str]) -> e.Expression:
             return e.Variable(names[y.name], y.type)
         return y
 
-    return map_expression(x, rename)
+    return k.map_expression(x, rename)
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -134,7 +124,7 @@ def is_choice(x: s.If) -> bool:
 
 def meets(block: s.Block) -> bool:
     """Whether all work-items meet anywhere in a block."""
-    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in all_statements(block))
+    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in k.all_statements(block))
 
 
 def leaves(block: s.Block) -> bool:
@@ -149,12 +139,12 @@ def leaves(block: s.Block) -> bool:
 
 def returns(block: s.Block) -> bool:
     """Whether a block may end a work-item."""
-    return any(isinstance(x, s.Return) for x in all_statements(block))
+    return any(isinstance(x, s.Return) for x in k.all_statements(block))
 
 
 def _is_quiet(x: s.Statement) -> bool:
     """Whether no other work-item can tell when a statement is done: it may wait for a barrier."""
-    for y in all_statements((x,)):
+    for y in k.all_statements((x,)):
         if not isinstance(y, s.Let | s.Assign | s.If | s.For | s.Load | s.Store):
             return False
         if isinstance(y, s.Load | s.Store) and y.array.space != "private":
@@ -262,14 +252,14 @@ def is_own_word(x: e.Expression) -> bool:
 
 def names_in(values: Iterable[e.Expression]) -> set[str]:
     """The names of the variables in some expressions."""
-    expressions = (x for value in values for x in subexpressions(value))
+    expressions = (x for value in values for x in k.subexpressions(value))
     return {x.name for x in expressions if isinstance(x, e.Variable)}
 
 
 def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
     """Whether values are the same for all work-items, given the names that vary."""
     for value in values:
-        for x in subexpressions(value):
+        for x in k.subexpressions(value):
             if is_own_word(x) or (isinstance(x, e.Variable) and x.name in varying):
                 return False
     return True
@@ -277,7 +267,7 @@ def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
 
 def _given(x: s.Statement) -> set[str]:
     """The names that a statement, or one inside it, gives values to."""
-    return {v.name for y in all_statements((x,)) for v in (*y.binds(), *y.sets())}
+    return {v.name for y in k.all_statements((x,)) for v in (*y.binds(), *y.sets())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +295,7 @@ class _Memory:
         return array in self.constant if array.space == "global" else array not in self.written
 
 
-def _constant_arrays(kernel: Kernel) -> frozenset[Array]:
+def _constant_arrays(kernel: k.Kernel) -> frozenset[Array]:
     written = kernel.written
     arrays = (x for x in kernel.parameters if isinstance(x, Array))
     return frozenset(x for x in arrays if x not in written and (x.restrict or not written))
@@ -314,13 +304,13 @@ def _constant_arrays(kernel: Kernel) -> frozenset[Array]:
 class _Uniformity:
     """Which statements are the same for all, given the names that vary."""
 
-    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
+    def __init__(self, kernel: k.Kernel, varying: set[str]) -> None:
         self._constant = _constant_arrays(kernel)
         self.varying = varying
 
     def memory(self, region: Region) -> _Memory:
         """What the region leaves as it is."""
-        written = {x for y in all_statements(region.statements) for x in y.written()}
+        written = {x for y in k.all_statements(region.statements) for x in y.written()}
         return _Memory(frozenset(written), self._constant, not region.after_return)
 
     def statement(self, x: s.Statement, memory: _Memory) -> bool:
@@ -335,14 +325,14 @@ class _Uniformity:
                 return True
             case _:
                 return False
-        if not same_for_all(operands(x), self.varying) or any(
+        if not same_for_all(k.operands(x), self.varying) or any(
             v.name in self.varying for v in x.binds()
         ):
             return False
         return all(self.statement(y, memory) for block in x.blocks() for y in block)
 
 
-def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
+def varying_names(kernel: k.Kernel, parts: list[Part]) -> set[str]:
     """The names whose values may differ among the work-items."""
     varying: set[str] = set()
     uniformity, before = _Uniformity(kernel, varying), -1
@@ -370,7 +360,7 @@ def _in_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statemen
     return arrays
 
 
-def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
+def take_out_uniform(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> None:
     """Moves what is the same for all work-items out of the regions, before them.
 
     Where a variable changes between the statements of a region, these see names for the values
@@ -385,7 +375,7 @@ def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> No
 
 
 class _TakingOut:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: k.Kernel) -> None:
         self._variables = {v.name: v for v in kernel.variables}
         self._order = list(self._variables).index
         self._count = 0
@@ -414,11 +404,11 @@ class _TakingOut:
 
 def _changed(x: s.Statement) -> set[str]:
     """The variables that a statement, or one in it, assigns to."""
-    return {v.name for y in all_statements((x,)) for v in y.sets()}
+    return {v.name for y in k.all_statements((x,)) for v in y.sets()}
 
 
 def _read(block: s.Block) -> set[str]:
-    return names_in(x for y in all_statements(block) for x in reads(y))
+    return names_in(x for y in k.all_statements(block) for x in k.reads(y))
 
 
 def _substituted(block: s.Block, values: dict[str, e.Variable]) -> s.Block:
@@ -427,7 +417,7 @@ def _substituted(block: s.Block, values: dict[str, e.Variable]) -> s.Block:
     def put(x: e.Expression) -> e.Expression:
         return values.get(x.name, x) if isinstance(x, e.Variable) else x
 
-    return map_block(block, lambda x: (map_operands(x, lambda y: map_expression(y, put)),))
+    return k.map_block(block, lambda x: (k.map_operands(x, lambda y: k.map_expression(y, put)),))
 
 
 # Which values of a work-item are needed beyond the region that they come from.
@@ -481,7 +471,7 @@ def needs_of(parts: list[Part], followed: set[str]) -> dict[Region, Needs]:
 def _within(block: s.Block, followed: set[str]) -> Needs:
     reads = _Reads(followed)
     surely = reads.block(block, frozenset())
-    given = {v.name for x in all_statements(block) for v in x.sets()}
+    given = {v.name for x in k.all_statements(block) for v in x.sets()}
     given |= {v.name for x in block for v in x.binds()}
     ended = frozenset() if surely is None else surely
     return Needs(reads.found, given & followed, set(ended) & given)
@@ -505,7 +495,7 @@ class _Reads:
 
     def _statement(self, x: s.Statement, known: frozenset[str]) -> frozenset[str] | None:
         outcome = {v.name for v in (*x.binds(), *x.sets())}
-        self._read(reads(x), known)
+        self._read(k.reads(x), known)
         match x:
             case s.If():
                 sides = [self.block(block, known) for block in x.blocks()]
@@ -557,7 +547,7 @@ class _Flow:
 
     def _together(self, part: Together, later: set[str], exits: _Exits) -> set[str]:
         x = part.statement
-        read = names_in(reads(x)) & self._followed
+        read = names_in(k.reads(x)) & self._followed
         match x:
             case s.Break():
                 return exits.after
