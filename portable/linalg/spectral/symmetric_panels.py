@@ -23,7 +23,7 @@ from portable.dtypes import DType
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
+from portable.linalg.factorisations.matrices import moved, turned, workspace
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import Epilogue, Place, Reader, keep
@@ -50,8 +50,8 @@ class SymmetricPanels:
     device : Device
         Where.
     whole : array, shape (1, n, n)
-        The matrix, then its lower band; n is a multiple of the band's width, and twice that at
-        least.
+        The matrix, then its lower band, whose columns lie together; n is a multiple of the band's
+        width, and twice that at least.
     triangle : Triangularisation
         Of the matrix without its first rows, which makes the reflectors.
     width : int
@@ -116,8 +116,7 @@ class SymmetricPanels:
 
     def _multiply(self, first: int) -> None:
         """``P = A V``; of the matrix rows are read, which are its columns."""
-        rest = self.triangle.work[0, first:, first + self.width :]
-        rest = turned(rest) if is_transposed(rest) else rest
+        rest = turned(self.triangle.work[0, first:, first + self.width :])
         gemm(turned(self._vectors(first)), rest, out=self.lines[0][:, : int(rest.shape[0])])
 
     def _make_lines(self, first: int) -> None:
@@ -136,18 +135,13 @@ class SymmetricPanels:
     def _change(self, first: int) -> None:
         """Takes ``Z V^T + V Z^T`` off the columns behind a panel that the next one has."""
         width, (_, _, left, right) = self.width, self.lines
-        c = self.triangle.work[0, first:, first + width : first + 2 * width]
-        rows = int(c.shape[0])
-        if is_transposed(c):
-            gemm(left[:width], right[:, :rows], alpha=-1, beta=1, c=turned(c), out=turned(c))
-        else:
-            gemm(left[:rows], right[:, :width], alpha=-1, beta=1, c=c, out=c)
+        c = turned(self.triangle.work[0, first:, first + width : first + 2 * width])
+        gemm(left[:width], right[:, : int(c.shape[1])], alpha=-1, beta=1, c=c, out=c)
 
     def _change_rest(self, first: int) -> None:
         """The same of columns behind those, of which rows above are not read; joins reflectors."""
         width, (_, _, left, right) = self.width, self.lines
-        c = self.triangle.work[0, first + width :, first + 2 * width :]
-        c = turned(c) if is_transposed(c) else c
+        c = turned(self.triangle.work[0, first + width :, first + 2 * width :])
         n, (tiling, items) = int(c.shape[0]), self.tiling
         half = -(-n // (2 * tiling.rows))
         change_both_sides[groups(2 * half + 1, half), items](
