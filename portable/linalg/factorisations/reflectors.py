@@ -14,7 +14,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.holding import Share, share_for
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import WIDE, Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import (
@@ -322,7 +322,7 @@ def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, La
     wide, most = layout.panel, count
     if device.capabilities.single_work_items:
         most = -(-count // _FEWEST)  # joining wide blocks is work that nobody waits beside
-    while wide < max(min(layout.wide, most), widest):
+    while wide < max(min(WIDE, most), widest):
         wide *= 2
     if work is None:
         work = room(device, batch, m, n, kind)
