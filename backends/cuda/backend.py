@@ -49,6 +49,7 @@ from portable.profiling import timeline
 from portable_backends.common.devices import check
 from portable_backends.common.loans import Loan, Loans
 from portable_backends.common.tensor_maps import describing
+from portable_backends.cuda import jax_arrays
 from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.streams import CuPyMark, StreamAt, before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
@@ -281,10 +282,12 @@ class CuPyDevice(Device):
             (array.dtype, array.shape, array.strides, address, address, 0, None, True, None),
         )
 
-    def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array, or one of PyTorch's tensors."""
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees a CuPy array, one of PyTorch's tensors, or of JAX's arrays."""
         if is_tensor(array):
             return view_code(array, self.index)
+        if type(array) is not self._array:
+            return jax_arrays.view_code(array, self.index, self._loans, self._dlpack_stream)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -295,6 +298,10 @@ class CuPyDevice(Device):
             owner="None",
             names={"index": self.index},
         )
+
+    def _dlpack_stream(self) -> int:
+        stream = int(self._cupy.cuda.get_current_stream().ptr)
+        return stream or int(self.backend == "cuda")  # 1 is CUDA's default stream, 0 ROCm's
 
     def behind(self, handle: int, by: int) -> int:
         """A later address."""

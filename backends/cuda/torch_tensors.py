@@ -62,7 +62,7 @@ def view_code(tensor: Any, index: int) -> ViewCode:
         type(tensor),
         same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
         " and {x}.stride() == {x}_element_strides and {x}.get_device() == index"
-        " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())",
+        " and not ({x}.requires_grad and records() or {x}.is_conj() or {x}.is_neg())",
         handle="{x}.data_ptr()",
         address="{x}_handle",
         offset="0",
@@ -71,6 +71,7 @@ def view_code(tensor: Any, index: int) -> ViewCode:
             "index": index,
             "numpy_of": numpy_dtypes,
             "current": runtime.getDevice,
+            "records": sys.modules["torch"].is_grad_enabled,
             "theirs": sys.modules["torch"]._C._cuda_getCurrentRawStream,
         },
         for_all="index == current()",

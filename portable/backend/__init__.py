@@ -119,7 +119,7 @@ class ViewCode(NamedTuple):
     handle, address, offset, owner : str
         What `ArrayView` calls so.
     names : dict
-        Whatever else the texts refer to.
+        Whatever else the texts refer to; ``{x}`` in a name stands for the array's.
     for_all : str
         Condition beside `same`, if any, on no array: asked for once for all that have it.
     queue : str

@@ -12,15 +12,8 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
-from portable import registry
+from portable import errors, registry
 from portable.backend import ArrayView, Capabilities, Device
-from portable.errors import (
-    KernelError,
-    LaunchError,
-    PortableError,
-    UnsupportedError,
-    without_frames,
-)
 from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.checks import Stray, meeting_place, strays
@@ -164,12 +157,12 @@ class Kernel(Launchable, Marked):
             with self._lock:
                 program, refusal = state.compiled.get(key), state.refused.get(key)
             if refusal is not None:
-                raise LaunchError(refusal)
+                raise errors.LaunchError(refusal)
             if program is None:
                 try:
                     with collected_later():
                         program = self._compile(wanted, device)
-                except LaunchError as error:  # plans try choices in turn, again at each call
+                except errors.LaunchError as error:  # plans try choices in turn, again at each call
                     with self._lock:
                         _keep(state.refused, key, str(error))
                     raise
@@ -202,7 +195,7 @@ class Kernel(Launchable, Marked):
     def _check_local(self, needed: int, device: Device) -> None:
         most = device.capabilities.local_memory_most
         if needed > most:
-            raise LaunchError(
+            raise errors.LaunchError(
                 f"{self.__name__} needs {needed} bytes of local memory per workgroup; "
                 f"{device.name} has {most}"
             )
@@ -242,12 +235,12 @@ def _parameters(python: Callable[..., Any]) -> Parameters:
         elif parameter.kind is _KINDS.VAR_POSITIONAL:
             rest = (name,)
         elif parameter.kind is _KINDS.VAR_KEYWORD:
-            raise KernelError(
+            raise errors.KernelError(
                 f"{python.__name__} has the parameter {parameter}",
                 hint="constants of kernels are named one by one, or are fields of a struct",
             )
         elif parameter.default is not _KINDS.empty:
-            raise KernelError(
+            raise errors.KernelError(
                 f"{python.__name__} has a default for the run-time argument {name}",
                 hint="only keyword-only constants have defaults",
             )
@@ -309,7 +302,7 @@ def kernel(
 
 def _made(python: Callable[..., Any], options: Options) -> Kernel:
     if getattr(python, "__name__", "") == LAMBDA:
-        raise KernelError("a lambda is no kernel", hint="define it by 'def'")
+        raise errors.KernelError("a lambda is no kernel", hint="define it by 'def'")
     require_plain(python)
     if not str(python.__module__).startswith(_OURS):
         function_source(python)  # says now what is wrong with it
@@ -342,20 +335,22 @@ def source(
     """
     launcher = kernel if isinstance(kernel, Launcher) else kernel[groups(1)]
     if not isinstance(launcher.kernel, Kernel):
-        raise UnsupportedError(f"{launcher.kernel!r} was read from a package, without its source")
+        raise errors.UnsupportedError(
+            f"{launcher.kernel!r} was read from a package, without its source"
+        )
     leaves = flattened(args)
     arrays = [x for x in leaves if is_array(x)]
     chosen = _where_run(arrays) if device is None else registry.device(device)
     if chosen.interprets:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
         )
     views = [view_on(chosen, x) if is_array(x) else None for x in leaves]
     try:
         wanted = launcher.specialised(chosen, args, views, constants)
         ir = launcher.kernel.translated(wanted, chosen.capabilities)
-    except PortableError as error:
-        raise without_frames(error) from error.__cause__
+    except errors.PortableError as error:
+        raise errors.without_frames(error) from error.__cause__
     return generate(ir, chosen.capabilities).source
 
 

@@ -15,26 +15,7 @@ from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.reducing import segmented_reduce
-from portable.sparse.algebra import (
-    Parts,
-    added,
-    counted,
-    kept,
-    multiplied,
-    of_coordinates,
-    row_numbers,
-    rows_of,
-    taken,
-    transposed,
-)
-from portable.sparse.products import (
-    by_matrix,
-    by_vector,
-    longest_shared,
-    share_of_group,
-    share_of_rows,
-    shares_of,
-)
+from portable.sparse import algebra, products
 
 
 class CSR:
@@ -157,7 +138,7 @@ class CSR:
         rows, columns = xp.nonzero(x)
         flat = xp.reshape(x, (-1,))
         data = xp.take(flat, rows * x.shape[1] + columns)
-        offsets = xp.searchsorted(rows, counted(xp, rows, x.shape[0] + 1))
+        offsets = xp.searchsorted(rows, algebra.counted(xp, rows, x.shape[0] + 1))
         return cls(data, columns, offsets, tuple(x.shape), check=False)
 
     @classmethod
@@ -171,7 +152,7 @@ class CSR:
         shape : (int, int)
             Rows and columns.
         """
-        parts = of_coordinates(data, rows, columns, shape, columns)
+        parts = algebra.of_coordinates(data, rows, columns, shape, columns)
         if int(array_namespace(rows).max(rows)) >= shape[0] if rows.shape[0] else False:
             raise ValueError(f"a row is out of range for {shape[0]} rows")
         return cls(*parts, shape)
@@ -248,34 +229,32 @@ class CSR:
                 f"a sparse matrix of shape {self.shape} times an array of shape {tuple(x.shape)}; "
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
-        parts = (self.data, self.columns, self.offsets)
         if len(x.shape) == 1:
-            return by_vector(*parts, x, self._starts)
-        return by_matrix(*parts, x, self._starts_of_rows(share_of_rows(int(x.shape[1]))))
+            starts = self._starts(products.share_of_group(self.device)) if self._uneven else None
+            return products.by_vector(*self._parts, x, starts)
+        starts = self._starts(products.share_of_rows(int(x.shape[1])))
+        return products.by_matrix(*self._parts, x, starts)
 
     @cached_property
-    def _starts(self) -> Any:
-        """Where even shares begin if rows are uneven, found at the first product; None else."""
-        longest = longest_shared(self.shape[0], self.nnz)
-        if self.nnz <= longest or self.device.capabilities.single_work_items:
-            return None
+    def _uneven(self) -> bool:
+        """Whether some rows are far longer than others, found at the first product."""
+        longest = products.longest_shared(self.shape[0], self.nnz)
         xp = array_namespace(self.offsets)
-        uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
-        return shares_of(self.offsets, self.nnz, share_of_group(self.device)) if uneven else None
+        return self.nnz > longest and bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
 
-    def _starts_of_rows(self, size: int) -> Any:
-        """Where shares for products with matrices begin; None where processors share rows out."""
+    def _starts(self, size: int) -> Any:
+        """Where even shares of rows and numbers begin; None where processors share rows out."""
         if self.device.capabilities.single_work_items:
             return None
         if size not in self._shares:
-            self._shares[size] = shares_of(self.offsets, self.nnz, size)
+            self._shares[size] = products.shares_of(self.offsets, self.nnz, size)
         return self._shares[size]
 
     # -- matrices made of it -------------------------------------------------------------------
 
     @property
-    def _parts(self) -> Parts:
-        return Parts(self.data, self.columns, self.offsets)
+    def _parts(self) -> algebra.Parts:
+        return algebra.Parts(self.data, self.columns, self.offsets)
 
     def _with(self, data: Any) -> CSR:
         """Other numbers in the same places."""
@@ -285,7 +264,7 @@ class CSR:
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)
         """The transposed matrix, its numbers sorted by columns anew."""
         m, n = self.shape
-        return CSR(*transposed(self._parts, n), (n, m), check=False)
+        return CSR(*algebra.transposed(self._parts, n), (n, m), check=False)
 
     def astype(self, dtype: Any) -> CSR:
         """The same with numbers of another dtype, as their library names it."""
@@ -309,7 +288,7 @@ class CSR:
     def __add__(self, other: Any) -> CSR:
         """The sum of two sparse matrices; columns of each row come in order then."""
         _same_shape(self, other)
-        return CSR(*added(self._parts, other._parts, self.shape), self.shape, check=False)
+        return CSR(*algebra.added(self._parts, other._parts, self.shape), self.shape, check=False)
 
     def __sub__(self, other: Any) -> CSR:
         _same_shape(self, other)
@@ -320,7 +299,7 @@ class CSR:
         if self.shape[1] != other.shape[0]:
             raise ShapeError(f"sparse matrices of shapes {self.shape} and {other.shape} in A @ B")
         shape = self.shape[0], other.shape[1]
-        return CSR(*multiplied(self._parts, other._parts, shape), shape, check=False)
+        return CSR(*algebra.multiplied(self._parts, other._parts, shape), shape, check=False)
 
     def __rmatmul__(self, x: Any) -> Any:
         """A vector or dense matrix times this one; the transposed matrix is made for it."""
@@ -352,9 +331,9 @@ class CSR:
             first, stop, _ = index.indices(m)
             ends = self.offsets[first : max(first, stop) + 1]
             begin, end = int(ends[0]), int(ends[-1])
-            parts = Parts(self.data[begin:end], self.columns[begin:end], ends - begin)
+            parts = algebra.Parts(self.data[begin:end], self.columns[begin:end], ends - begin)
         else:
-            parts = taken(self._parts, row_numbers(index, self.offsets, m))
+            parts = algebra.taken(self._parts, algebra.row_numbers(index, self.offsets, m))
         return CSR(*parts, (int(parts.offsets.shape[0]) - 1, n), check=False)
 
     # -- numbers of it -------------------------------------------------------------------------
@@ -370,14 +349,14 @@ class CSR:
 
     def diagonal(self) -> Any:
         """The elements on the main diagonal, as an array of shape ``(min(m, n),)``."""
-        found = kept(self._parts, rows_of(self._parts) == self.columns)
+        found = algebra.kept(self._parts, algebra.rows_of(self._parts) == self.columns)
         return segmented_reduce(found.data, found.offsets)[: min(self.shape)]
 
     def eliminate_zeros(self) -> None:
         """Takes zeros out of this matrix, as SciPy's method does; waits for the device."""
-        self.data, self.columns, self.offsets = kept(self._parts, self.data != 0)
+        self.data, self.columns, self.offsets = algebra.kept(self._parts, self.data != 0)
         self._shares.clear()
-        self.__dict__.pop("_starts", None)
+        self.__dict__.pop("_uneven", None)
 
 
 def _number(x: Any, what: str) -> Any:

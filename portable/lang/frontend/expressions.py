@@ -197,21 +197,34 @@ class ExpressionTranslator(NameTranslator):
 
         Constants are what they are in Python, where ``TILE or 16`` is a number.
         """
+        return self._logical(node, self.visit, integers=False)
+
+    def condition(self, node: ast.expr) -> Any:
+        """What is only asked whether it holds, as integers do that are not 0."""
+        if isinstance(node, ast.BoolOp):
+            return self._logical(node, self.condition, integers=True)
+        return self.visit(node)
+
+    def _logical(
+        self, node: ast.BoolOp, visit: Callable[[ast.expr], Any], *, integers: bool
+    ) -> Any:
         stop = isinstance(node.op, ast.Or)
         result: Any = not stop
         for operand in node.values:
             if isinstance(result, Value):
-                result = self._guarded(result, partial(self.visit, operand), stop)
+                result = self._guarded(result, partial(visit, operand), stop, integers=integers)
             elif constant_truth(self.builder, result, _OPERAND) is not stop:
-                result = self.visit(operand)
+                result = visit(operand)
         if not isinstance(result, Value):
             constant_truth(self.builder, result, _OPERAND)
         return result
 
-    def _guarded(self, left: Value, evaluate: Callable[[], Any], stop: bool) -> Value:
-        condition = as_bool(self.builder, left, _OPERAND, integers=False)
+    def _guarded(
+        self, left: Value, evaluate: Callable[[], Any], stop: bool, *, integers: bool = False
+    ) -> Value:
+        condition = as_bool(self.builder, left, _OPERAND, integers=integers)
         with self.builder.block() as block:
-            decided = as_bool(self.builder, evaluate(), _OPERAND, integers=False)
+            decided = as_bool(self.builder, evaluate(), _OPERAND, integers=integers)
         if not block:
             return Value(e.Binary("or" if stop else "and", condition, decided))
         result = self.builder.declare("holds", bool_)
@@ -225,7 +238,7 @@ class ExpressionTranslator(NameTranslator):
     def visit_ifexp(self, node: ast.IfExp) -> Any:
         """``x if condition else y``: only one side is evaluated."""
         hint, self.builder.hint = self.builder.hint, ""
-        condition = self.visit(node.test)
+        condition = self.condition(node.test)
         if not isinstance(condition, Value):
             side = node.body if constant_truth(self.builder, condition) else node.orelse
             self.builder.hint = hint if isinstance(side, ast.Call | ast.IfExp) else ""

@@ -12,7 +12,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device, Executable, Program, ViewCode
 from portable.dtypes import DType
-from portable.interchange.tensors import is_tensor
+from portable.interchange.jax_arrays import is_recognised
 from portable.lang.arguments.arguments import (
     ALIGNMENT,
     byte_range,
@@ -150,9 +150,8 @@ def text_for(
 
 
 def _code(device: Device, x: Any) -> ViewCode | None:
-    """How compiled code sees an array, or a tensor in the memory of a GPU."""
-    seen = device.owns(x) or (is_tensor(x) and x.is_cuda)
-    return device.view_code(x) if seen else None
+    """How compiled code sees an array, or another library's in the memory of a GPU."""
+    return device.view_code(x) if device.owns(x) or is_recognised(x) else None
 
 
 def _unchanging(x: Any) -> bool:
@@ -240,7 +239,8 @@ class Text(Names):
         One that is `alike` is made so, but for its address; where parts of arrays get their names
         as they are compared it is compared nevertheless.
         """
-        self.values |= code.names | {
+        self.values |= {name.format(x=x): value for name, value in code.names.items()}
+        self.values |= {
             f"{x}_kind": code.kind,
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,

@@ -149,7 +149,7 @@ class Micro(ByElements):
         with (
             code.loop("tile", array.shape[0]) as i,
             code.loop("tile", array.shape[1]) as j,
-            code.loop("u", micro.rows) as u,
+            code.loop("u", micro.rows, unroll=1) as u,
         ):
             for first in range(0, micro.columns, micro.lanes):
                 code.store(array, (i, j, u, code.index(first)), splat(value, kind))
@@ -241,7 +241,7 @@ class Micro(ByElements):
         with (
             self._rows(code, fragment) as (row, (i, u)),
             code.loop("tile", array.shape[1]) as j,
-            code.loop("x", micro.columns) as x,
+            code.loop("x", micro.columns, unroll=1) as x,
         ):
             column = code.let("column", add(mul(j, micro.columns), x))
             wide = array.shape[1] * micro.columns > fragment.shape[1]
