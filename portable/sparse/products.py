@@ -14,7 +14,7 @@ from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
-from portable.primitives.base.operands import power_of_two, promoted
+from portable.primitives.base import operands
 
 # Kernels for products of a sparse matrix.
 #
@@ -419,7 +419,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 def _made_by_vector(arrays: tuple[Any, ...], *_: Any) -> Any:
     data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
-    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    kind = operands.promoted(dtype(data.dtype), dtype(x.dtype))
     rows, numbers = int(offsets.shape[0]) - 1, int(data.shape[0])
     out = device.empty((rows,), kind)
     if not rows:
@@ -511,7 +511,7 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 def _made_by_matrix(arrays: tuple[Any, ...], *_: Any) -> Any:
     data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
-    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    kind = operands.promoted(dtype(data.dtype), dtype(x.dtype))
     rows, width = int(offsets.shape[0]) - 1, int(x.shape[1])
     out = device.empty((rows, width), kind)
     if not rows or not width:
@@ -531,7 +531,7 @@ def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc:
     shares, width = int(starts.shape[0]) - 1, int(x.shape[1])
     by_pairs = width > _FEW_COLUMNS and width % 2 == 0 and not acc.is_complex
     each, size = 2 if by_pairs else 1, share_of_rows(width)
-    lanes = min(power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
+    lanes = min(operands.power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
     sums = device.empty((shares, width), acc)
     count = groups(-(-shares * lanes // _WORKGROUP), -(-width // (lanes * each)))
     how = {"ACC": acc, "SIZE": size, "LANES": lanes, "EACH": each}
@@ -552,4 +552,4 @@ def _lanes(device: Device, kind: DType, mean: float) -> int:
     if kind.is_complex:
         return 1
     most = min(device.capabilities.sub_group_size, 32)
-    return max(min(power_of_two(max(int(mean), 1)) // 2, most), 1)
+    return max(min(operands.power_of_two(max(int(mean), 1)) // 2, most), 1)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable import lang as kl
+from portable.array.fourier import plan
 from portable.array.fourier.access import (
     Form,
     Source,
@@ -21,22 +22,6 @@ from portable.array.fourier.access import (
     times,
 )
 from portable.array.fourier.passes import is_one_pass, lanes_of, rows_beside_each_other, transform
-from portable.array.fourier.plan import (
-    TABLES,
-    PassOptions,
-    Table,
-    Transform,
-    as_real_pairs,
-    between_halves,
-    between_long_halves,
-    found_table,
-    in_words,
-    is_smooth,
-    lies_across,
-    next_smooth,
-    roots,
-    with_few_dimensions,
-)
 from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.lang.function import function
@@ -75,26 +60,26 @@ def halves_for(capabilities: Capabilities) -> Halves:
 # j)^2``, with ``w[k] = exp(-pi i k^2 / n)`` element k is ``w[k] sum(x[j] w[j] conj(w[k - j]))``.
 
 
-def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
+def chirp_and_its_transform(n: int, m: int) -> tuple[plan.Table, plan.Table]:
     """The chirp, and the transform of its conjugate wrapped around `m` places, divided by m."""
     k = np.arange(n)
-    chirp = roots(k * k % (2 * n), 2 * n)
+    chirp = plan.roots(k * k % (2 * n), 2 * n)
     wrapped = np.zeros(m, np.complex128)
     wrapped[:n] = chirp.conj()
     wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
     return chirp, np.fft.fft(wrapped) / m
 
 
-def transform_of_any_length(job: Transform) -> None:
+def transform_of_any_length(job: plan.Transform) -> None:
     """As `passes.transform`, for any `n`."""
     TRANSFORMS.first(job.n)(job)
 
 
-def _chirp_transform(job: Transform) -> None:
+def _chirp_transform(job: plan.Transform) -> None:
     recipe, x, _, n, kind, options = job
-    m = next_smooth(2 * n - 1)
-    find = partial(TABLES, x.device, kind, chirp_and_its_transform, n, m)
-    chirp, transformed = found_table(recipe, find, 0), found_table(recipe, find, 1)
+    m = plan.next_smooth(2 * n - 1)
+    find = partial(plan.TABLES, x.device, kind, chirp_and_its_transform, n, m)
+    chirp, transformed = plan.found_table(recipe, find, 0), plan.found_table(recipe, find, 1)
     held = recipe.empty((prod(x.shape[:-1]), m), kind)
     first = replace(options.first(), table=chirp, factors=transformed, conjugate_after=True)
     transform(job._replace(out=held, n=m, options=first))
@@ -102,9 +87,9 @@ def _chirp_transform(job: Transform) -> None:
     transform(job._replace(x=held, n=m, options=last))
 
 
-TRANSFORMS: Final = Ways[int, Callable[[Transform], None]](
+TRANSFORMS: Final = Ways[int, Callable[[plan.Transform], None]](
     "Fourier transform",
-    Way("in passes", "", lambda _: iter((transform,)), is_smooth),
+    Way("in passes", "", lambda _: iter((transform,)), plan.is_smooth),
     Way("by a chirp", "", lambda _: iter((_chirp_transform,))),
 )
 """How lines of any length are transformed."""
@@ -225,64 +210,65 @@ def recombine_rows(
 _WIDTH: Final = 256
 
 
-def transform_from_real(job: Transform) -> None:
+def transform_from_real(job: plan.Transform) -> None:
     """As `passes.transform`, of an even number `n` of reals into ``n // 2 + 1`` elements.
 
     Of `options`, the conjugation at the end and the scale count.
     """
     recipe, x, out, n, kind, options = job
     half, source = n // 2, as_pairs(x)
-    options = PassOptions(
+    options = plan.PassOptions(
         conjugate_after=options.conjugate_after, scale=options.scale / 2, parts=Form.PAIRED
     )
-    if is_smooth(half) and is_one_pass(source, out, half, kind):
+    if plan.is_smooth(half) and is_one_pass(source, out, half, kind):
         turns = _turns(recipe, x, kind, half)
         options = replace(options, real=Form.SPLIT, turns=turns)
-        transform(Transform(recipe, source, out, half, kind, options))
+        transform(plan.Transform(recipe, source, out, half, kind, options))
         return
     held = rows_beside_each_other(recipe, out, half, kind)
-    pairs = PassOptions(parts=Form.PAIRED)
-    transform_of_any_length(Transform(recipe, source, held, half, kind, pairs))
-    _recombine(Transform(recipe, held, out, half, kind, options), -1)
+    pairs = plan.PassOptions(parts=Form.PAIRED)
+    transform_of_any_length(plan.Transform(recipe, source, held, half, kind, pairs))
+    _recombine(plan.Transform(recipe, held, out, half, kind, options), -1)
 
 
-def transform_to_real(job: Transform) -> None:
+def transform_to_real(job: plan.Transform) -> None:
     """As `passes.transform`, of ``n // 2 + 1`` elements into an even number `n` of reals.
 
     Of `options`, the conjugation at the beginning and the scale count.
     """
     recipe, x, out, n, kind, options = job
     half, target = n // 2, as_pairs(out)
-    last = PassOptions(scale=options.scale, parts=Form.PAIRED)
+    last = plan.PassOptions(scale=options.scale, parts=Form.PAIRED)
     if not x.device.capabilities.single_work_items or (
-        is_smooth(half) and is_one_pass(x, target, half, kind)
+        plan.is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)
         both = replace(last, conjugate=options.conjugate, real=Form.MERGED, length=n, turns=turns)
-        transform_of_any_length(Transform(recipe, x, target, half, kind, both))
+        transform_of_any_length(plan.Transform(recipe, x, target, half, kind, both))
         return
     held = rows_beside_each_other(recipe, x, half, kind)
-    first = PassOptions(options.conjugate)
-    _recombine(Transform(recipe, x, held, half, kind, first), 1)
-    transform_of_any_length(Transform(recipe, held, target, half, kind, last))
+    first = plan.PassOptions(options.conjugate)
+    _recombine(plan.Transform(recipe, x, held, half, kind, first), 1)
+    transform_of_any_length(plan.Transform(recipe, held, target, half, kind, last))
 
 
 def _turns(recipe: Recipe, x: Any, kind: DType, half: int) -> Any:
-    return found_table(recipe, partial(TABLES, x.device, kind, between_halves, half))
+    return plan.found_table(recipe, partial(plan.TABLES, x.device, kind, plan.between_halves, half))
 
 
-def _recombine(job: Transform, sign: int) -> None:
+def _recombine(job: plan.Transform, sign: int) -> None:
     """Rows merged or split in a launch of its own."""
     recipe, x, out, half, kind, options = job
     capabilities = x.device.capabilities
-    across, rows = lies_across(out), prod(x.shape[:-1])
+    across, rows = plan.lies_across(out), prod(x.shape[:-1])
     share = halves_for(capabilities)
     in_rows = all(y.strides[-1] == y.dtype.itemsize for y in (x, out))
     lanes = lanes_of(capabilities, kind) if share.group == 1 and in_rows else 1
-    find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
-    coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
+    find = partial(plan.TABLES, x.device, kind, plan.between_long_halves, half, _WIDTH)
+    coarse, fine = plan.found_table(recipe, find, 0), plan.found_table(recipe, find, 1)
     given = (
-        as_real_pairs(y, Form.WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine)
+        plan.as_real_pairs(y, Form.WITHIN) if lanes > 1 else plan.in_words(y)
+        for y in (x, out, coarse, fine)
     )
     source, target, *tables = given
     form = Form.WITHIN if lanes > 1 else None
@@ -365,29 +351,29 @@ def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
     together = x.ndim == 2 and x.shape[0] % 2 == 0 and x.shape[1] == n
     if not together or x.strides != (n * size, size):
         return False
-    return not (is_smooth(n) and is_one_pass(x, x, n, kind))
+    return not (plan.is_smooth(n) and is_one_pass(x, x, n, kind))
 
 
-def pairs_from_real(job: Transform) -> None:
+def pairs_from_real(job: plan.Transform) -> None:
     """As `transform_from_real`, of an odd number of reals."""
     recipe, x, out, n, kind, options = job
     held = recipe.empty((x.shape[0] // 2, n), kind)
-    pairs = PassOptions(parts=Form.HALVED)
+    pairs = plan.PassOptions(parts=Form.HALVED)
     transform_of_any_length(job._replace(x=_halved(x), out=held, options=pairs))
-    options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
-    source = options.source(in_words(held), kind, fitting=Form.FITTING)
-    target = options.target(in_words(out), kind, fitting=Form.FITTING)
+    options = plan.PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
+    source = options.source(plan.in_words(held), kind, fitting=Form.FITTING)
+    target = options.target(plan.in_words(out), kind, fitting=Form.FITTING)
     _launch(recipe, split_row_pairs, source, target, n, out.size // 2)
 
 
-def pairs_to_real(job: Transform) -> None:
+def pairs_to_real(job: plan.Transform) -> None:
     """As `transform_to_real`, into an odd number of reals."""
     recipe, x, out, n, kind, options = job
     held = recipe.empty((out.shape[0] // 2, n), kind)
-    first = PassOptions(options.conjugate, Form.MIRRORED, n)
-    target = first.target(in_words(held), kind, fitting=Form.FITTING)
-    _launch(recipe, join_row_pairs, first.source(in_words(x), kind), target, n, held.size)
-    last = PassOptions(scale=options.scale, parts=Form.HALVED)
+    first = plan.PassOptions(options.conjugate, Form.MIRRORED, n)
+    target = first.target(plan.in_words(held), kind, fitting=Form.FITTING)
+    _launch(recipe, join_row_pairs, first.source(plan.in_words(x), kind), target, n, held.size)
+    last = plan.PassOptions(scale=options.scale, parts=Form.HALVED)
     transform_of_any_length(job._replace(x=held, out=_halved(out), options=last))
 
 
@@ -434,16 +420,16 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     out = recipe.empty(shape, kind.real if form == TO_REAL else kind)
     source = _as_rows(x, axis, n // 2 + 1 if form == TO_REAL else n)
-    options = PassOptions(inverse, conjugate_after=inverse, scale=scale)
+    options = plan.PassOptions(inverse, conjugate_after=inverse, scale=scale)
     if form == TO_REAL and n % 2:
         options = replace(options, real=Form.MIRRORED, length=n)
     target = _as_rows(out, axis, extent)
     way = _way(form, n, source if form == FROM_REAL else target, kind)
-    way(Transform(recipe, source, target, n, kind, options))
+    way(plan.Transform(recipe, source, target, n, kind, options))
     return recipe.finish(out)
 
 
-def _way(form: str, n: int, real: Any, kind: DType) -> Callable[[Transform], None]:
+def _way(form: str, n: int, real: Any, kind: DType) -> Callable[[plan.Transform], None]:
     """Which transform of rows it is; `real` has the real ones unless all are complex."""
     if form != COMPLEX and n % 2 == 0:
         return transform_from_real if form == FROM_REAL else transform_to_real
@@ -457,7 +443,7 @@ def _as_rows(x: Any, axis: int, most: int) -> Any:
     order = [*(a for a in range(x.ndim) if a != axis), axis]
     shape, strides = [x.shape[a] for a in order], [x.strides[a] for a in order]
     shape[-1] = min(shape[-1], most)
-    return with_few_dimensions(x.viewed(tuple(shape), tuple(strides)))
+    return plan.with_few_dimensions(x.viewed(tuple(shape), tuple(strides)))
 
 
 transformed = Plans(_written)

@@ -15,23 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from portable.array.fourier import plan
 from portable.array.fourier.access import Form
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
-from portable.array.fourier.plan import (
-    TABLES,
-    Pass,
-    PassOptions,
-    Transform,
-    as_real_pairs,
-    balanced,
-    found_table,
-    in_words,
-    lies_across,
-    radices,
-    rotations_between,
-    stage_rotations,
-    with_few_dimensions,
-)
 from portable.array.fourier.vector_kernels import transform_in_vectors
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128
@@ -67,7 +53,7 @@ def parts_in_vectors(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
     most = _CACHE // (2 * lanes * kind.itemsize)
     if n <= (most if prod(x.shape[:-1]) >= lanes else _LONGEST_ALONE):
         return (n,)
-    return balanced(n, most)
+    return plan.balanced(n, most)
 
 
 def lanes_of(capabilities: Capabilities, kind: DType) -> int:
@@ -75,7 +61,7 @@ def lanes_of(capabilities: Capabilities, kind: DType) -> int:
     return min(_MOST_LANES, max(2, capabilities.vector_bytes // kind.real.itemsize))
 
 
-def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: plan.Pass, kind: DType) -> None:
     """The launch of a pass.
 
     Parameters
@@ -101,9 +87,9 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     how_out = None if lanes == 1 else _neighbours(out, step.step_out, step)
     blocks = lines // run * -(-run // lanes)
     workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
-    steps = radices(n, _LARGEST_ALONE, mixed=False)
-    find = partial(TABLES, device, kind, stage_rotations, steps)
-    between = rotations_between(recipe, device, kind, step)
+    steps = plan.radices(n, _LARGEST_ALONE, mixed=False)
+    find = partial(plan.TABLES, device, kind, plan.stage_rotations, steps)
+    between = plan.rotations_between(recipe, device, kind, step)
     given, form_in = _taken_in_vectors(x, how_in, options)
     made, form_out = _taken_in_vectors(out, how_out, options)
     recipe.launch(
@@ -113,7 +99,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         step.source(given, kind, _table_of_parts, near=how_in, form=form_in),
         step.target(made, kind, _table_of_parts, between, near=how_out, form=form_out),
         recipe.empty((workers, (4 * n + 2) * lanes), kind.real),
-        _table_of_parts(found_table(recipe, find)),
+        _table_of_parts(plan.found_table(recipe, find)),
         lines,
         run,
         n,
@@ -124,10 +110,10 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
 
 def _table_of_parts(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return as_real_pairs(x, Form.WITHIN)
+    return plan.as_real_pairs(x, Form.WITHIN)
 
 
-def _run(x: Any, step: Pass) -> int:
+def _run(x: Any, step: plan.Pass) -> int:
     """How many consecutive lines may share vectors."""
     if step.inner > 1:
         return step.inner
@@ -135,7 +121,7 @@ def _run(x: Any, step: Pass) -> int:
     return longest if longest > 1 else prod(x.shape[:-1])
 
 
-def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
+def _neighbours(x: Any, apart: int, step: plan.Pass) -> str | None:
     """How lines lie that are read or written together."""
     size = x.dtype.itemsize
     if step.options.form(x) == Form.HALVED:
@@ -149,11 +135,11 @@ def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     return Form.WITHIN if apart > 1 else Form.ALONG
 
 
-def _taken_in_vectors(x: Any, how: str | None, options: PassOptions) -> tuple[Any, str | None]:
+def _taken_in_vectors(x: Any, how: str | None, options: plan.PassOptions) -> tuple[Any, str | None]:
     """An array as the kernel takes it, and how that holds the parts of complex numbers."""
     if how is None or not x.dtype.is_complex:
         return x, options.form(x)
-    return as_real_pairs(x, how), how
+    return plan.as_real_pairs(x, how), how
 
 
 # -- passes ----------------------------------------------------------------------------------------
@@ -185,11 +171,11 @@ def parts_by_workgroups(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...
         Of the complex numbers, or of their parts.
     """
     capabilities = x.device.capabilities
-    beside = lies_across(x) or lies_across(out)
+    beside = plan.lies_across(x) or plan.lies_across(out)
     lines = _SECTOR // kind.itemsize
     if n <= _elements(capabilities, kind, _MOST_HELD) // (lines if beside else 1):
         return (n,)
-    return balanced(n, max(16, _elements(capabilities, kind, _HELD) // lines))
+    return plan.balanced(n, max(16, _elements(capabilities, kind, _HELD) // lines))
 
 
 def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
@@ -198,11 +184,11 @@ def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
     return min(local, capabilities.max_workgroup * (held // kind.itemsize))
 
 
-def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) -> Shape:
+def _shape(x: Any, out: Any, step: plan.Pass, steps: tuple[int, ...], kind: DType) -> Shape:
     """As wide as stages have butterflies, and as tall as memory is used well."""
     capabilities = x.device.capabilities
-    across_in = lies_across(x, step.step_in, step.inner)
-    across = lies_across(out, step.step_out, step.inner)
+    across_in = plan.lies_across(x, step.step_in, step.inner)
+    across = plan.lies_across(out, step.step_out, step.inner)
     group, n = capabilities.max_workgroup, step.length
     width = min(-(-n // max(steps)), group)
     least = most = 1
@@ -222,7 +208,7 @@ def power_below(n: int) -> int:
     return 1 << n.bit_length() - 1
 
 
-def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: plan.Pass, kind: DType) -> None:
     """The launch of a pass.
 
     Parameters
@@ -239,11 +225,12 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
         Of the complex numbers, or of their parts.
     """
     device = x.device
-    steps = radices(step.length, _LARGEST_RADIX)
+    steps = plan.radices(step.length, _LARGEST_RADIX)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
-    twiddles = found_table(recipe, partial(TABLES, device, kind, stage_rotations, steps))
-    between = rotations_between(recipe, device, kind, step)
+    find = partial(plan.TABLES, device, kind, plan.stage_rotations, steps)
+    twiddles = plan.found_table(recipe, find)
+    between = plan.rotations_between(recipe, device, kind, step)
     fitting = Form.FITTING if _is_fitting(x, out, step) else None
     given, form_in = _as_taken(x, step.options)
     made, form_out = _as_taken(out, step.options)
@@ -261,21 +248,22 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
 
 def _table(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return in_words(x) if x is None or x.dtype is complex64 else as_real_pairs(x, Form.WITHIN)
+    words = x is None or x.dtype is complex64
+    return plan.in_words(x) if words else plan.as_real_pairs(x, Form.WITHIN)
 
 
-def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
+def _as_taken(x: Any, options: plan.PassOptions) -> tuple[Any, str | None]:
     """An array as the kernel takes it, each number in one piece where neighbours' parts are."""
     if x.dtype is not complex128:
-        return in_words(x), options.form(x)
+        return plan.in_words(x), options.form(x)
     if x.strides[-1] == x.dtype.itemsize:
-        return as_real_pairs(x, Form.WITHIN), Form.WITHIN
+        return plan.as_real_pairs(x, Form.WITHIN), Form.WITHIN
     if x.ndim > 1 and x.strides[-2] == x.dtype.itemsize:
-        return as_real_pairs(x, Form.BESIDE), Form.BESIDE
+        return plan.as_real_pairs(x, Form.BESIDE), Form.BESIDE
     return x, None
 
 
-def _is_fitting(x: Any, out: Any, step: Pass) -> bool:
+def _is_fitting(x: Any, out: Any, step: plan.Pass) -> bool:
     """Whether rows are as long as what is read and written."""
     if step.options.real == Form.MIRRORED:
         return False
@@ -297,7 +285,7 @@ class Passes(NamedTuple):
     """
 
     parts: Callable[[Any, Any, int, DType], tuple[int, ...]]
-    launch: Callable[[Recipe, Any, Any, Pass, DType], None]
+    launch: Callable[[Recipe, Any, Any, plan.Pass, DType], None]
 
 
 PASSES: Final = Ways[Device, Passes](
@@ -317,7 +305,7 @@ PASSES: Final = Ways[Device, Passes](
 """How lines of lengths with small factors are transformed."""
 
 
-def transform(job: Transform) -> None:
+def transform(job: plan.Transform) -> None:
     """Writes down a transform of rows whose length has factors with a butterfly alone.
 
     A line too long for one pass is cut as in D. H. Bailey, "FFTs in external or hierarchical
@@ -328,7 +316,7 @@ def transform(job: Transform) -> None:
     parts, launch = passes.parts(x, out, n, kind), passes.launch
     inner = _rows_side_by_side(x, out)
     if len(parts) == 1:
-        launch(recipe, x, out, Pass(n, 1, 1, inner, False, options), kind)
+        launch(recipe, x, out, plan.Pass(n, 1, 1, inner, False, options), kind)
         return
     rows = prod(x.shape[:-1])
     source, now, done, left = x, options.first(), 1, n
@@ -336,11 +324,11 @@ def transform(job: Transform) -> None:
         # What earlier passes found tells rows apart; each row is transformed by the rest.
         held = _rows_like(recipe.empty((rows * n,), kind), rows // inner * done, inner, left)
         left //= part
-        launch(recipe, source, held, Pass(part, left, left, inner, True, now), kind)
+        launch(recipe, source, held, plan.Pass(part, left, left, inner, True, now), kind)
         done *= part
-        source, now = _rows_like(held, rows // inner * done, inner, left), PassOptions()
+        source, now = _rows_like(held, rows // inner * done, inner, left), plan.PassOptions()
     source = _by_first_part(held, rows // inner, inner, parts)
-    launch(recipe, source, out, Pass(left, 1, done, inner, False, options.last()), kind)
+    launch(recipe, source, out, plan.Pass(left, 1, done, inner, False, options.last()), kind)
 
 
 def is_one_pass(x: Any, out: Any, n: int, kind: DType) -> bool:
@@ -381,14 +369,14 @@ def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
 
 def _rows_side_by_side(x: Any, out: Any) -> int:
     """How many rows lie side by side, element by element, in one of two arrays; 1 for none."""
-    return next((int(y.shape[-2]) for y in (out, x) if lies_across(y)), 1)
+    return next((int(y.shape[-2]) for y in (out, x) if plan.lies_across(y)), 1)
 
 
 def _rows_like(held: Any, outer: int, inner: int, length: int) -> Any:
     """A view as rows of a length, `inner` of them side by side."""
     size = held.dtype.itemsize
     strides = (inner * length * size, size, inner * size)
-    return with_few_dimensions(held.viewed((outer, inner, length), strides))
+    return plan.with_few_dimensions(held.viewed((outer, inner, length), strides))
 
 
 def _by_first_part(held: Any, outer: int, inner: int, parts: tuple[int, ...]) -> Any:
@@ -401,4 +389,4 @@ def _by_first_part(held: Any, outer: int, inner: int, parts: tuple[int, ...]) ->
     shape = (outer, *parts[-2::-1], inner, parts[-1])
     size = held.dtype.itemsize
     strides = (n * inner * size, *steps[::-1], size, inner * size)
-    return with_few_dimensions(held.viewed(shape, strides))
+    return plan.with_few_dimensions(held.viewed(shape, strides))

@@ -19,13 +19,7 @@ from portable.primitives.maps.elementwise import check_operands, result_type
 from portable.primitives.maps.work import Operation
 from portable.primitives.masks.compaction import compacted
 from portable.primitives.masks.mask_assignment import assigned, filled
-from portable.primitives.moves.gathering import (
-    Selection,
-    complaint,
-    first_dimensions,
-    gathered,
-    taken,
-)
+from portable.primitives.moves import gathering
 from portable.primitives.moves.scattering import scattered
 from portable.recording import taped
 
@@ -80,7 +74,7 @@ def check_mask(x: Any, mask: Any, dim: int) -> None:
     check_operands("an index", (x, mask))
 
 
-def selection_of(x: Any, key: Any) -> Selection:
+def selection_of(x: Any, key: Any) -> gathering.Selection:
     """What an index with arrays names in `x`.
 
     Waits for the device where there are masks. Integers known on the host are checked here.
@@ -92,7 +86,7 @@ def selection_of(x: Any, key: Any) -> Selection:
     """
     if isinstance(key, Storage) and key.dtype.is_integer and x.ndim:
         check_operands("an index", (x, key))
-        return Selection(x, (key,), 0, False)
+        return gathering.Selection(x, (key,), 0, False)
     items = key if isinstance(key, tuple) else (key,)
     known = False
     if not all(map(_is_plain, items)):
@@ -102,8 +96,8 @@ def selection_of(x: Any, key: Any) -> Selection:
     view = x.part(tuple([_ALL if isinstance(item, Storage) else item for item in items]))
     slots, first_axis = _slots("".join(map(_letter, items)), x.ndim)
     if slots != tuple(range(first_axis, first_axis + len(slots))):
-        view = first_dimensions(view, slots)
-    return Selection(view, indices, first_axis, known)
+        view = gathering.first_dimensions(view, slots)
+    return gathering.Selection(view, indices, first_axis, known)
 
 
 def _is_plain(item: Any) -> bool:
@@ -146,7 +140,7 @@ def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
         check_mask(x, item, dim)
         return nonzero(item)
     if isinstance(item, np.ndarray):
-        bad = complaint(item, x.shape[dim])
+        bad = gathering.complaint(item, x.shape[dim])
         if bad:
             raise BadIndexError(bad)
         return (x.device.from_numpy(item),)
@@ -201,7 +195,7 @@ def get(x: ArrayT, key: Any) -> ArrayT:
         x, key = x.part(None), _one_bool(x, key)
     if is_mask(key):
         return _selected(x, key)  # type: ignore[no-any-return]
-    return taken(selection_of(x, key))  # type: ignore[no-any-return]
+    return gathering.taken(selection_of(x, key))  # type: ignore[no-any-return]
 
 
 def put(x: Any, key: Any, value: Any) -> None:
@@ -321,7 +315,7 @@ def _selected(x: Any, mask: Any) -> Any:
         if mask.ndim > 1 and not mask.is_contiguous:
             mask = contiguous(mask)
         return compacted(mask, x)
-    return gathered(x, true_positions(reshape(mask, (-1,))), 0, mask.ndim)
+    return gathering.gathered(x, true_positions(reshape(mask, (-1,))), 0, mask.ndim)
 
 
 def _is_one(value: Any) -> bool:
