@@ -15,6 +15,7 @@ from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.primitives.base import operands
+from portable.primitives.base.searching import partition_point
 
 # Kernels for products of a sparse matrix.
 #
@@ -45,13 +46,7 @@ def first_row(offsets: kl.Array, share: kl.Scalar) -> Any:
     """The first row before which there are as many rows and numbers as `share`."""
     low = kl.cast(0, share.dtype)
     high = low + (offsets.shape[0] - 1)
-    while low < high:
-        middle = low + (high - low) // 2
-        if kl.cast(offsets[middle], share.dtype) + middle < share:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return partition_point(low, high, lambda k: kl.cast(offsets[k], share.dtype) + k < share)
 
 
 @kernel
@@ -110,26 +105,14 @@ def rows_before(offsets: kl.Array, step: kl.Scalar) -> Any:
     """How many rows have ended before as many rows and numbers as `step`."""
     low = kl.cast(0, step.dtype)
     high = kl.minimum(step, low + (offsets.shape[0] - 1))
-    while low < high:
-        middle = low + (high - low + 1) // 2
-        if kl.cast(offsets[middle], step.dtype) + middle <= step:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return partition_point(low, high, lambda k: kl.cast(offsets[k + 1], step.dtype) + k < step)
 
 
 @function
 def rows_ended(ends: kl.Array, step: kl.Scalar, rows: kl.Scalar, numbers: kl.Scalar) -> Any:
     """The same in a share, of whose rows the ends are known."""
     low, high = kl.maximum(step - numbers, 0), kl.minimum(step, rows)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if ends[middle - 1] + middle <= step:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return partition_point(low, high, lambda k: ends[k] + k < step)
 
 
 class Share(NamedTuple):
