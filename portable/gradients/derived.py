@@ -17,8 +17,8 @@ from portable.lang.arguments.arguments import CompositeSpec, Specialisation
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
-from portable.lang.kernel import Kernel, Translated
-from portable.lang.launch.definition import Parameters
+from portable.lang.kernel import Kernel
+from portable.lang.launch.definition import Parameters, Traits
 from portable.lang.launch.launchable import Launchable
 from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
@@ -123,7 +123,9 @@ class Derived(Kernel):
                 self._of, self.state = state, type(state)()
         return self.state
 
-    def _translated(self, wanted: Specialisation, capabilities: Capabilities) -> Translated:
+    def _translated(
+        self, wanted: Specialisation, capabilities: Capabilities
+    ) -> tuple[KernelIR, Traits]:
         adjoint = self._adjoint(wanted, capabilities)
         if self._part == MEASURE:
             assert adjoint.measure is not None
@@ -136,7 +138,7 @@ class Derived(Kernel):
             made = adjoint.strips.kernel
         else:
             made = adjoint.gathers[self._part].kernel
-        return Translated(made, wanted.parameters)
+        return made, Traits.of(made, wanted.parameters)
 
     def _refuse_early(self, adjoint: Adjoint, wanted: Specialisation) -> None:
         """Says what has to be done before, unless it was."""

@@ -351,7 +351,7 @@ class AdjointLauncher:
             )
         views = views_of(device, leaves)
         wanted = self._forward.specialised(device, given.arguments, views, given.constants)
-        written = self._adjoint.primal.written_in(wanted, device)
+        written = self._adjoint.primal.traits(wanted, device).written
         if any(not written.isdisjoint(pair) for pair in pairs):
             raise LaunchError(
                 f"{self._adjoint.primal.__name__} is given arrays that share memory and writes one "
