@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry
+from portable import errors, registry
 from portable.absent_names import absent, is_hidden
 from portable.backend import ArrayView, Device, bytes_of
 from portable.dtypes import NARROW, DType, dtype
-from portable.errors import (
-    BackendUnavailableError,
-    DeviceError,
-    DeviceMismatchError,
-)
 from portable.interchange import tensors
 from portable.profiling import reports
 
@@ -267,7 +262,7 @@ def device_of(*arrays: Any) -> Device:
         if device is None:
             device = owner
         elif owner is not device and owner.for_arrays() is not device.for_arrays():
-            raise DeviceMismatchError(
+            raise errors.DeviceMismatchError(
                 f"arrays of {device.name} and of {owner.name} in one call; move one of them with "
                 f"portable.asarray(x, device={device.name!r})"
             )
@@ -315,11 +310,11 @@ def device_for_numpy() -> Device:
         return chosen
     try:
         return registry.device("cpu")
-    except BackendUnavailableError as error:
+    except errors.BackendUnavailableError as error:
         current = registry.device()
         if takes_numpys(current):
             return current
-        raise BackendUnavailableError(
+        raise errors.BackendUnavailableError(
             f"a NumPy array runs on the processor unless it is moved, for instance with "
             f"portable.asarray(x, device={current.name!r}); {error}"
         ) from None
@@ -368,7 +363,7 @@ def device_of_memory(memory: int, index: int) -> Device:
     """
     backend = _DLPACK_BACKENDS.get(memory)
     if backend is None:
-        raise DeviceError(f"no backend takes memory of DLPack's kind {memory}")
+        raise errors.DeviceError(f"no backend takes memory of DLPack's kind {memory}")
     return registry.device(f"{backend}:{index}")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from portable import errors
 from portable.backend import (
     Argument,
     ArrayView,
@@ -31,14 +32,6 @@ from portable.backend import (
 from portable.backend.queues import Mark, MarkTimer, Queue
 from portable.dtypes import NARROW, DType
 from portable.dtypes import dtype as kind_of
-from portable.errors import (
-    CompileError,
-    DeviceFaultError,
-    DeviceMismatchError,
-    DTypeError,
-    LaunchError,
-    OutOfMemoryError,
-)
 from portable.profiling import timeline
 from portable.system.console import warn_once
 from portable_backends.common.drivers import announce, remedy, was_used_before
@@ -80,7 +73,7 @@ def _waited(device: SYCLDevice) -> SYCLDevice:
 def _check_known(kind: DType) -> None:
     """Refuses what dpnp has no arrays of."""
     if kind in NARROW:
-        raise DTypeError(
+        raise errors.DTypeError(
             f"dpnp has no arrays of {kind.name}; take an OpenCL device of the same hardware"
         )
 
@@ -182,7 +175,7 @@ class SYCLExecutable(Executable):
                     self._device.in_flight.add(event, bound)
                 follow(order, event)
             except Exception as error:
-                raise LaunchError(f"launching {self._entry}: {error}") from error
+                raise errors.LaunchError(f"launching {self._entry}: {error}") from error
             except KeyboardInterrupt:
                 _waited(self._device)
                 raise
@@ -271,7 +264,7 @@ class SYCLDevice(Device):
             built = _create(self.sycl_queue, program.source, " ".join(options))
         except Exception as error:  # noqa: BLE001  (its name differs among versions)
             self._explain(program)
-            raise CompileError(
+            raise errors.CompileError(
                 f"SYCL refused kernel {program.entry}", program.source, str(error)
             ) from None
         return SYCLExecutable(self, built.get_sycl_kernel(program.entry), program)
@@ -340,7 +333,9 @@ class SYCLDevice(Device):
         try:
             return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self.sycl_queue)
         except USMAllocationError as error:
-            raise OutOfMemoryError(f"{self.name} has no room for {shape} of {dtype}") from error
+            raise errors.OutOfMemoryError(
+                f"{self.name} has no room for {shape} of {dtype}"
+            ) from error
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """Copy to the device."""
@@ -363,7 +358,7 @@ class SYCLDevice(Device):
             try:
                 _waited(self)
             except Exception as error:
-                raise DeviceFaultError(
+                raise errors.DeviceFaultError(
                     f"{self.name} failed while running earlier work: {error}"
                 ) from error
 
@@ -433,7 +428,7 @@ class SYCLDevice(Device):
             shared = dpnp.from_dlpack(array)
             if self.owns(shared):
                 return shared
-        raise DeviceMismatchError(
+        raise errors.DeviceMismatchError(
             f"{type(array).__module__}.{type(array).__name__} does not share memory with "
             f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
         )

@@ -14,14 +14,9 @@ from portable.array.array import Array
 from portable.array.base.operations import OPERATIONS, power_of_size
 from portable.array.creation import eye
 from portable.array.eigen import eig, eigvals
+from portable.array.functions import manipulation
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.elementwise import multiply, sqrt
-from portable.array.functions.manipulation import (
-    astype,
-    broadcast_to,
-    copied,
-    reshape,
-)
 from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.functions.statistics import merged_sizes, summed_in
 from portable.array.functions.statistics import sum as summed
@@ -276,7 +271,9 @@ def solve(x1: Array, x2: Array, /) -> Array:
     _check_matrices("solve", x1)
     _check_matrices("solve", x2)
     kind = promoted_on(x1.device, x1.dtype, x2.dtype)
-    return factorisations.solve(astype(x1, kind, copy=False), astype(x2, kind, copy=False))
+    return factorisations.solve(
+        manipulation.astype(x1, kind, copy=False), manipulation.astype(x2, kind, copy=False)
+    )
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> decompositions.SVDResult:
@@ -410,8 +407,8 @@ def matrix_power(x: Array, n: int, /) -> Array:
             x = matmul(x, x)
     if result is None:
         one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        return copied(broadcast_to(one, x.shape))
-    return copied(result) if result is x else result
+        return manipulation.copied(manipulation.broadcast_to(one, x.shape))
+    return manipulation.copied(result) if result is x else result
 
 
 def vector_norm(
@@ -452,7 +449,7 @@ def vector_norm(
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
     if ord in (1, 2, inf, -inf):
         merged = merged_sizes(x, ord, axis=axis, keepdims=keepdims)
-        return astype(sqrt(merged), x.dtype.real, copy=False) if ord == 2 else merged
+        return manipulation.astype(sqrt(merged), x.dtype.real, copy=False) if ord == 2 else merged
     return _norm(x, float(ord), axis, keepdims)  # type: ignore[no-any-return]
 
 
@@ -503,7 +500,7 @@ def matrix_norm(
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")
     result = _matrix_norm(x, ord)
-    return reshape(result, (*result.shape, 1, 1)) if keepdims else result
+    return manipulation.reshape(result, (*result.shape, 1, 1)) if keepdims else result
 
 
 def _matrix_norm(x: Array, ord: Any) -> Array:

@@ -22,17 +22,7 @@ from portable.primitives.base.operands import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage, contiguous_strides, fetched, new
 from portable.primitives.maps.elementwise import check_arrays, check_operands
-from portable.primitives.masks.mask_kernels import (
-    AT_ONCE,
-    Cut,
-    Target,
-    bits_one_by_one,
-    cut_of,
-    how_many,
-    packed_of,
-    take,
-    take_by_workgroup,
-)
+from portable.primitives.masks import mask_kernels as masks
 from portable.primitives.moves.copying import converted, reshaped
 from portable.primitives.reductions.merging import folded
 from portable.primitives.sorts.sorting_kernels import member
@@ -81,7 +71,7 @@ class Beginnings(NamedTuple):
         x, lanes, count = self.x, min(16, 64 // self.x.dtype.itemsize), 8 * KIND.itemsize
         word = kl.cast(0, KIND)
         if count == 32 or x.dtype.is_complex or first == 0 or first + count > self.size():
-            word = bits_one_by_one(self, first, count, KIND)
+            word = masks.bits_one_by_one(self, first, count, KIND)
         else:
             bits = kl.vector(*[kl.i32(1 << lane) for lane in kl.static_range(lanes)])
             for bit in kl.static_range(0, count, lanes):
@@ -101,7 +91,7 @@ def size_of(starts: kl.Array, k: kl.Scalar, count: kl.Scalar, end: kl.Scalar) ->
 
 
 @dataclass(frozen=True)
-class Groups(Target):
+class Groups(masks.Target):
     """What is asked for of groups of equal elements in a sorted line; what is None is left out.
 
     Attributes
@@ -229,8 +219,8 @@ def distinct_of(line: Any, order: Any, wanted: Wanted) -> Distinct:
 
 def _write(arrays: tuple[Any, ...], wanted: Wanted) -> Callable[..., Distinct]:
     line, order = arrays[0], arrays[1] if len(arrays) > 1 else None
-    cut = cut_of(line.size, line.device)
-    if cut.sections == 1 and line.size <= AT_ONCE:
+    cut = masks.cut_of(line.size, line.device)
+    if cut.sections == 1 and line.size <= masks.AT_ONCE:
         return _write_at_once(line, order, wanted, cut)
     return _write_counted_first(line, order, wanted, cut)
 
@@ -248,14 +238,16 @@ def _results(size: int, count: int, wanted: Wanted, empty: Callable[..., Any]) -
     ]
 
 
-def _kernel(cut: Cut) -> tuple[Any, tuple[None, ...], dict[str, int]]:
+def _kernel(cut: masks.Cut) -> tuple[Any, tuple[None, ...], dict[str, int]]:
     """The kernel that writes groups, what it takes besides, and its constants."""
     if cut.width == 1:
-        return take, (None,), {"SECTION": cut.section, "FEW": 64}
-    return take_by_workgroup, (), {"WIDTH": cut.width, "AHEAD": _AHEAD, "FEW": 0}
+        return masks.take, (None,), {"SECTION": cut.section, "FEW": 64}
+    return masks.take_by_workgroup, (), {"WIDTH": cut.width, "AHEAD": _AHEAD, "FEW": 0}
 
 
-def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
+def _write_at_once(
+    line: Any, order: Any, wanted: Wanted, cut: masks.Cut
+) -> Callable[..., Distinct]:
     recipe = Recipe(*(x for x in (line, order) if x is not None))
     lines = iter(_lines(recipe.empty((4 * line.size + 1,), int64), line.size))
     result = next(lines)
@@ -290,10 +282,10 @@ def _first(x: Any, count: int) -> Any:
 
 
 def _write_counted_first(
-    line: Any, order: Any, wanted: Wanted, cut: Cut
+    line: Any, order: Any, wanted: Wanted, cut: masks.Cut
 ) -> Callable[..., Distinct]:
     recipe = Recipe(line)
-    counted = packed_of(recipe, Beginnings(line), line.size, cut)
+    counted = masks.packed_of(recipe, Beginnings(line), line.size, cut)
     kernel, none, constants = _kernel(cut)
     like = partial(_like, line)
     results = [like((line.size,), line.dtype), *_results(line.size, line.size, wanted, like)]
@@ -305,7 +297,7 @@ def _write_counted_first(
 
     def counted_first(line: Any, order: Any = None) -> Distinct:
         counted = count_all(line)
-        count = how_many(counted[1], cut)
+        count = masks.how_many(counted[1], cut)
         make = partial(new, device)
         values = make((count,), line.dtype)
         results = [values, *_results(line.size, count, wanted, make)]

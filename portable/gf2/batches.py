@@ -22,20 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import DataError, ShapeError
+from portable.gf2 import packed_file
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
 from portable.gf2.layout import WORD, Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.packed_file import (
-    SUFFIX,
-    Words,
-    is_packed,
-    map_packed,
-    packed_bytes,
-    packed_header,
-    require_clear_padding,
-    word_count,
-)
 from portable.gf2.shared_out import Share, Shares, run_stripes, shape_for_all
 from portable.gf2.text import Files, Name, read_rows, shape_of, text_bytes, widened, write_lines
 from portable.gf2.tuning import Shape
@@ -78,7 +69,7 @@ class Copies:
 
     def path(self, name: str) -> Path:
         """That of an input."""
-        return self.folder / f"{name[0]}{SUFFIX}"
+        return self.folder / f"{name[0]}{packed_file.SUFFIX}"
 
     def has(self, name: str, source: list[Any], shape: tuple[int, int]) -> bool:
         """Whether there is an intact copy of a file that has not changed, in this shape."""
@@ -97,8 +88,8 @@ class Copies:
     ) -> None:
         """Writes a copy, from bytes that `pieces` gives in turn."""
         total = 0
-        with writing_whole(self.path(name), size=packed_bytes(*shape)) as file:
-            for piece in (packed_header(*shape), *pieces()):
+        with writing_whole(self.path(name), size=packed_file.packed_bytes(*shape)) as file:
+            for piece in (packed_file.packed_header(*shape), *pieces()):
                 file.write(piece)
                 total = zlib.crc32(piece, total)
         made = _read_json(self._list)
@@ -128,16 +119,18 @@ class Unfinished:
     @property
     def result(self) -> Path:
         """The result so far."""
-        return self.folder / f"result{SUFFIX}"
+        return self.folder / f"result{packed_file.SUFFIX}"
 
     def begin(self, about: Any) -> None:
         """Begins anew."""
         for path in [*self.folder.glob("pivots-*"), _finished(self.folder), self.result]:
             path.unlink(missing_ok=True)
-        size = packed_bytes(self.rows, self.columns)
-        require_room(self.folder, size + 8 * word_count(self.columns) * (WORD + self.rows))
+        size = packed_file.packed_bytes(self.rows, self.columns)
+        require_room(
+            self.folder, size + 8 * packed_file.word_count(self.columns) * (WORD + self.rows)
+        )
         with self.result.open("wb") as file:
-            file.write(packed_header(self.rows, self.columns))
+            file.write(packed_file.packed_header(self.rows, self.columns))
             file.truncate(size)
         self._say(about, [])
 
@@ -186,8 +179,10 @@ class Unfinished:
         sums = _read_json(_finished(self.folder))["sums"]
         if len(sums) > len(words):
             raise self._damaged(_finished(self.folder))
-        header = packed_header(self.rows, self.columns)
-        intact = _begins_with(self.result, header, packed_bytes(self.rows, self.columns))
+        header = packed_file.packed_header(self.rows, self.columns)
+        intact = _begins_with(
+            self.result, header, packed_file.packed_bytes(self.rows, self.columns)
+        )
         if not intact or any(
             total != self._sum_of(words_held)
             for total, words_held in zip(sums, words, strict=False)
@@ -198,7 +193,7 @@ class Unfinished:
 
     # -- pivots -----------------------------------------------------------------------------------
 
-    def read(self, stripe: int) -> Words:
+    def read(self, stripe: int) -> packed_file.Words:
         """What a stripe broadcast of its pivots, a row for each panel.
 
         Raises
@@ -220,7 +215,7 @@ class Unfinished:
             raise self._damaged(path)
         return told.reshape(-1, WORD + self.rows)
 
-    def write(self, stripe: int, told: Words) -> None:
+    def write(self, stripe: int, told: packed_file.Words) -> None:
         """Keeps what a stripe broadcasts of its pivots."""
         held = np.ascontiguousarray(told)
         with writing_whole(self._pivots(stripe)) as file:
@@ -242,8 +237,8 @@ class Unfinished:
 
     def mapped(self, mode: Any = "r") -> Any:
         """The words of the result so far, in its file."""
-        shape = (self.rows, word_count(self.columns))
-        return np.memmap(self.result, "<u8", mode, packed_bytes(0, 0), shape)
+        shape = (self.rows, packed_file.word_count(self.columns))
+        return np.memmap(self.result, "<u8", mode, packed_file.packed_bytes(0, 0), shape)
 
     def _sum_of(self, words: slice) -> int:
         """The checksum of some words of each row."""
@@ -400,10 +395,10 @@ def _packed_inputs(
     for path, (rows, word), name, source in zip(
         given, shapes, ("eliminators", "rows"), stamps, strict=True
     ):
-        if is_packed(path) and word == columns:
+        if packed_file.is_packed(path) and word == columns:
             names.append(Path(path))
             if packs:
-                require_clear_padding(path, map_packed(path)[0], word)
+                packed_file.require_clear_padding(path, packed_file.map_packed(path)[0], word)
             continue
         names.append(copies.path(name))
         if packs and not copies.has(name, source, (rows, columns)):
@@ -415,7 +410,7 @@ def _packed_inputs(
 def _pieces(path: Name, shape: tuple[int, int], progress: Progress | None) -> Iterator[Any]:
     """A file's rows in pieces, as packed words for so many columns."""
     count = -(-Path(path).stat().st_size // _PIECE) or 1
-    columns = None if is_packed(path) else shape[1]
+    columns = None if packed_file.is_packed(path) else shape[1]
     for number in range(count):
         words, _ = read_rows(path, columns, share=(number, count))
         yield widened(words, shape[1]).astype("<u8", copy=False).data
@@ -457,7 +452,7 @@ class _Work:
     @classmethod
     def of(cls, names: tuple[Path, Path], folder: Path, memory: int, member: Member) -> _Work:
         """With batches of as many stripes as `memory` holds twice: as words and as stripes."""
-        (known, wide), (given, columns) = (map_packed(name) for name in names)
+        (known, wide), (given, columns) = (packed_file.map_packed(name) for name in names)
         if wide != columns:
             raise ShapeError(f"{names[0]} has {wide} columns, {names[1]} has {columns}")
         shape = shape_for_all(member)
@@ -570,10 +565,10 @@ def _words_of(shares: Shares) -> slice:
 
 def _finish(work: _Work, out: Path) -> None:
     """The result takes its name, and what was needed for it goes."""
-    if out.suffix == SUFFIX:
+    if out.suffix == packed_file.SUFFIX:
         put_in_place(work.kept.result, out)
     else:
-        words: Words = map_packed(work.kept.result)[0]
+        words: packed_file.Words = packed_file.map_packed(work.kept.result)[0]
         with writing_whole(out, size=text_bytes(words, work.columns)) as file:
             write_lines(file, words, work.columns)
     clear_folder(work.folder)

@@ -14,16 +14,7 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import dtype, uint64
 from portable.errors import DTypeError, ShapeError
-from portable.gf2.packed_file import (
-    Words,
-    columns_of,
-    pack,
-    pack_columns,
-    read_packed,
-    unpack,
-    word_count,
-    write_packed,
-)
+from portable.gf2 import packed_file
 from portable.interchange import libraries as interchange
 from portable.namespace import asarray, device_of_arrays, to_numpy
 
@@ -72,10 +63,10 @@ class BitMatrix:
         self.device: Final = _owner(words, device)
         if dtype(words.dtype) is not uint64:
             raise DTypeError(f"a BitMatrix holds words of uint64, not {dtype(words.dtype).name}")
-        if len(words.shape) != 2 or words.shape[1] != word_count(columns):
+        width = packed_file.word_count(columns)
+        if len(words.shape) != 2 or words.shape[1] != width:
             raise ShapeError(
-                f"{columns} columns take words of shape (rows, {word_count(columns)}), not "
-                f"{tuple(words.shape)}"
+                f"{columns} columns take words of shape (rows, {width}), not {tuple(words.shape)}"
             )
         self.words: Final = words
         self.shape: Final = (int(words.shape[0]), int(columns))
@@ -85,13 +76,13 @@ class BitMatrix:
     @classmethod
     def zeros(cls, shape: tuple[int, int], *, device: str | Device | None = None) -> Self:
         """A matrix of zeros."""
-        words = np.zeros((_extent(shape[0]), word_count(_extent(shape[1]))), np.uint64)
+        words = np.zeros((_extent(shape[0]), packed_file.word_count(_extent(shape[1]))), np.uint64)
         return cls.from_words(words, shape[1], device=device)
 
     @classmethod
     def identity(cls, n: int, *, device: str | Device | None = None) -> Self:
         """The identity of order `n`."""
-        words = np.zeros((_extent(n), word_count(n)), np.uint64)
+        words = np.zeros((_extent(n), packed_file.word_count(n)), np.uint64)
         places = np.arange(n)
         words[places, places // 64] = np.uint64(1) << (places % 64).astype(np.uint64)
         return cls.from_words(words, n, device=device)
@@ -107,7 +98,7 @@ class BitMatrix:
             raise ShapeError(f"a BitMatrix has two dimensions, not shape {tuple(held.shape)}")
         if device is None and not isinstance(held, np.ndarray):
             device = device_of_arrays(held)
-        return cls.from_words(pack(to_numpy(held)), int(held.shape[1]), device=device)
+        return cls.from_words(packed_file.pack(to_numpy(held)), int(held.shape[1]), device=device)
 
     @classmethod
     def from_columns(
@@ -129,10 +120,14 @@ class BitMatrix:
         DataError
             For a column out of range, or given twice in a row.
         """
-        return cls.from_words(pack_columns(rows, _extent(columns)), columns, device=device)
+        return cls.from_words(
+            packed_file.pack_columns(rows, _extent(columns)), columns, device=device
+        )
 
     @classmethod
-    def from_words(cls, words: Words, columns: int, *, device: str | Device | None = None) -> Self:
+    def from_words(
+        cls, words: packed_file.Words, columns: int, *, device: str | Device | None = None
+    ) -> Self:
         """NumPy's words on a device, which shares them if it takes NumPy's arrays.
 
         Parameters
@@ -157,12 +152,12 @@ class BitMatrix:
         DataError
             If the file is of another format, or cut short.
         """
-        words, columns = read_packed(path)
+        words, columns = packed_file.read_packed(path)
         return cls.from_words(words, columns, device=device)
 
     # -- what is in it --------------------------------------------------------------------------
 
-    def to_words(self) -> Words:
+    def to_words(self) -> packed_file.Words:
         """The words as a NumPy array of its own."""
         return self.device.to_numpy(self.words)
 
@@ -174,12 +169,14 @@ class BitMatrix:
         like : array, optional
             Of its library (PyTorch, JAX, ...) and on its device; NumPy's if left out.
         """
-        dense = unpack(self.to_words(), self.shape[1])
+        dense = packed_file.unpack(self.to_words(), self.shape[1])
         return dense if like is None else interchange.like(like, dense)
 
     def to_columns(self) -> list[list[int]]:
         """For each row the columns of its ones, in ascending order."""
-        return [places.tolist() for places in columns_of(self.to_words(), self.shape[1])]
+        return [
+            places.tolist() for places in packed_file.columns_of(self.to_words(), self.shape[1])
+        ]
 
     def to(self, device: str | Device) -> BitMatrix:
         """The matrix on a device; itself if it is there."""
@@ -194,7 +191,7 @@ class BitMatrix:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it whole or not at all, in a format that can be memory-mapped."""
-        write_packed(path, self.to_words(), self.shape[1])
+        packed_file.write_packed(path, self.to_words(), self.shape[1])
 
     def __eq__(self, other: object) -> bool:
         """Whether shapes and all elements are the same, wherever the two are."""

@@ -17,16 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.errors import DataError, ShapeError
+from portable.gf2 import packed_file
 from portable.gf2.elimination import Progress
-from portable.gf2.packed_file import (
-    Words,
-    columns_of,
-    is_packed,
-    map_packed,
-    pack,
-    require_clear_padding,
-    word_count,
-)
 from portable.system.files import writing_whole
 
 _PIECE: Final = 1 << 24
@@ -75,7 +67,7 @@ def read_text(
     columns: int | None = None,
     share: tuple[int, int] = (0, 1),
     progress: Progress | None = None,
-) -> tuple[Words, int]:
+) -> tuple[packed_file.Words, int]:
     """The words of a matrix and the number of its columns.
 
     Parameters
@@ -101,7 +93,7 @@ def read_text(
         parts.append(words)
         highest = max(highest, last)
     count = highest + 1 if columns is None else columns
-    width = word_count(count)
+    width = packed_file.word_count(count)
     out = np.zeros((sum(len(part) for part in parts), width), np.uint64)
     start = 0
     for part in parts:
@@ -186,7 +178,7 @@ def _end(block: bytes, at: int, stop: int) -> int:
     return block.find(b"\n", max(stop - at - 1, 0)) + 1 or block.rfind(b"\n") + 1
 
 
-def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
+def _packed(piece: _Piece, columns: int | None) -> tuple[packed_file.Words, int]:
     """The words of some lines, and their highest column."""
     text = piece.text
     digit = (text >= _ZERO) & (text <= _NINE)
@@ -201,7 +193,7 @@ def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
     if columns is not None and highest >= columns:
         at = int(np.argmax(places >= columns))
         raise piece.wrong(starts[at], f"column {places[at]}; there are columns 0 to {columns - 1}")
-    return _joined(rows, places, line_ends.size, word_count(highest + 1)), highest
+    return _joined(rows, places, line_ends.size, packed_file.word_count(highest + 1)), highest
 
 
 def _refuse_characters(piece: _Piece, digit: NDArray[np.bool_]) -> None:
@@ -242,7 +234,9 @@ def _refuse_order(
         )
 
 
-def _joined(rows: NDArray[np.int64], places: NDArray[np.int64], count: int, width: int) -> Words:
+def _joined(
+    rows: NDArray[np.int64], places: NDArray[np.int64], count: int, width: int
+) -> packed_file.Words:
     """Words of columns in descending order: those of one word are neighbours."""
     out = np.zeros((count, width), np.uint64)
     if places.size:
@@ -257,7 +251,11 @@ def _joined(rows: NDArray[np.int64], places: NDArray[np.int64], count: int, widt
 
 
 def write_text(
-    path: str | os.PathLike[str], words: Words, columns: int, *, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    words: packed_file.Words,
+    columns: int,
+    *,
+    progress: Progress | None = None,
 ) -> None:
     """Writes rows as text, each number followed by a blank; the file is whole or not there.
 
@@ -280,14 +278,14 @@ def write_text(
         write_lines(file, words, columns, progress=progress)
 
 
-def text_bytes(words: Words, columns: int) -> int:
+def text_bytes(words: packed_file.Words, columns: int) -> int:
     """How many bytes the text takes."""
     total = len(words)
     for digits in range(1, len(str(max(columns - 1, 0))) + 1):
         first = 10 ** (digits - 1) if digits > 1 else 0
         named = np.zeros((1, columns), np.bool_)
         named[0, first : 10**digits] = True
-        mask = pack(named)[0]
+        mask = packed_file.pack(named)[0]
         for start in range(0, len(words), _COUNTED):
             ones = np.bitwise_count(words[start : start + _COUNTED] & mask)
             total += (digits + 1) * int(ones.sum(dtype=np.int64))
@@ -295,7 +293,7 @@ def text_bytes(words: Words, columns: int) -> int:
 
 
 def write_lines(
-    file: BinaryIO, words: Words, columns: int, *, progress: Progress | None = None
+    file: BinaryIO, words: packed_file.Words, columns: int, *, progress: Progress | None = None
 ) -> None:
     """Writes rows to an open file, as `write_text` does.
 
@@ -316,9 +314,9 @@ def write_lines(
             progress(min(start + step, len(words)) / len(words))
 
 
-def _write_rows(file: BinaryIO, words: Words, columns: int) -> None:
+def _write_rows(file: BinaryIO, words: packed_file.Words, columns: int) -> None:
     names, lengths = _names(columns)
-    for places in columns_of(words, columns):
+    for places in packed_file.columns_of(words, columns):
         descending = places[::-1]
         text = names[descending]
         file.write(text[np.arange(names.shape[1]) < lengths[descending, None]].tobytes())
@@ -364,7 +362,7 @@ def read_rows(
     *,
     share: tuple[int, int] = (0, 1),
     progress: Progress | None = None,
-) -> tuple[Words, int]:
+) -> tuple[packed_file.Words, int]:
     """The words of rows of a file, and the number of columns.
 
     Parameters
@@ -386,22 +384,22 @@ def read_rows(
     ShapeError
         For a packed file with another number of columns.
     """
-    if not is_packed(path):
+    if not packed_file.is_packed(path):
         return read_text(path, columns=columns, share=share, progress=progress)
-    mapped, width = map_packed(path)
+    mapped, width = packed_file.map_packed(path)
     _require_columns(path, width, columns)
     first, last = (len(mapped) * part // share[1] for part in (share[0], share[0] + 1))
     words = np.array(mapped[first:last], np.uint64)
-    require_clear_padding(path, words, width, first=first)
+    packed_file.require_clear_padding(path, words, width, first=first)
     return words, width
 
 
 def shape_of(path: Name, columns: int | None = None) -> tuple[int, int]:
     """Rows and columns of a file, without holding its rows; as `read_rows` would find them."""
-    if not is_packed(path):
+    if not packed_file.is_packed(path):
         rows, width = text_shape(path)
         return rows, width if columns is None else columns
-    mapped, width = map_packed(path)
+    mapped, width = packed_file.map_packed(path)
     _require_columns(path, width, columns)
     return len(mapped), width
 
@@ -411,7 +409,7 @@ def _require_columns(path: Name, width: int, columns: int | None) -> None:
         raise ShapeError(f"{os.fspath(path)} has {width} columns, not {columns}")
 
 
-def widened(words: Words, columns: int) -> Words:
+def widened(words: packed_file.Words, columns: int) -> packed_file.Words:
     """The same rows with words for so many columns."""
-    missing = word_count(columns) - words.shape[1]
+    missing = packed_file.word_count(columns) - words.shape[1]
     return np.pad(words, ((0, 0), (0, missing))) if missing else words

@@ -6,22 +6,16 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 from threading import RLock
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
-from portable import registry
+from portable import errors, registry
 from portable.backend import ArrayView, Capabilities, Device
-from portable.errors import (
-    KernelError,
-    LaunchError,
-    PortableError,
-    UnsupportedError,
-    without_frames,
-)
-from portable.lang.arguments.arguments import Specialisation, is_array
+from portable.lang.arguments.arguments import ParameterSpec, Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.emit import generate
@@ -62,6 +56,26 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
+class _Translated:
+    """The checked IR of a specialisation, and what each plan of a launch asks of it."""
+
+    def __init__(self, ir: KernelIR, specs: tuple[ParameterSpec, ...]) -> None:
+        self.ir: Final = ir
+        self._specs: Final = specs
+
+    @cached_property
+    def dimensions(self) -> int:
+        return self.ir.dimensions
+
+    @cached_property
+    def exact(self) -> bool:
+        return self.ir.exact
+
+    @cached_property
+    def written(self) -> frozenset[int]:
+        return written_positions(self.ir, self._specs)
+
+
 class _State:
     """What was made of a kernel while the names in its text stood for certain things."""
 
@@ -69,7 +83,7 @@ class _State:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
-        self.translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
+        self.translated: dict[tuple[Capabilities, Specialisation], _Translated] = {}
 
 
 class Kernel(Launchable, Marked):
@@ -105,30 +119,35 @@ class Kernel(Launchable, Marked):
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
+        ir = self._translated(wanted, capabilities).ir
+        return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir
+
+    def _translated(self, wanted: Specialisation, capabilities: Capabilities) -> _Translated:
         whole = replace(wanted, ragged=()) if wanted.ragged else wanted
         key = (capabilities, whole)
         with self._lock:
             state = self.state
-            ir = state.translated.get(key)
-            if ir is None:
+            made = state.translated.get(key)
+            if made is None:
                 names = NamesRead()
                 with collected_later():
                     ir = with_room(translate, self.python, whole, capabilities, names)
                 state.names.add(names)
-                _keep(state.translated, key, ir)
-        return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir
+                made = _Translated(ir, whole.parameters)
+                _keep(state.translated, key, made)
+        return made
 
     def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
         """The positions of the array arguments that the kernel may write, in `leaf_specs`."""
-        return written_positions(self.translated(wanted, device.capabilities), wanted.parameters)
+        return self._translated(wanted, device.capabilities).written
 
     def dimensions(self, wanted: Specialisation, device: Device) -> int:
         """Of the ndrange, how many dimensions the kernel asks for its place in."""
-        return self.translated(wanted, device.capabilities).dimensions
+        return self._translated(wanted, device.capabilities).dimensions
 
     def exact(self, wanted: Specialisation, device: Device) -> bool:
         """Whether launches run the work-items asked for and no others."""
-        return self.translated(wanted, device.capabilities).exact
+        return self._translated(wanted, device.capabilities).exact
 
     def remark_padding(
         self,
@@ -165,12 +184,12 @@ class Kernel(Launchable, Marked):
             with self._lock:
                 program, refusal = state.compiled.get(key), state.refused.get(key)
             if refusal is not None:
-                raise LaunchError(refusal)
+                raise errors.LaunchError(refusal)
             if program is None:
                 try:
                     with collected_later():
                         program = self._compile(wanted, device)
-                except LaunchError as error:  # plans try choices in turn, again at each call
+                except errors.LaunchError as error:  # plans try choices in turn, again at each call
                     with self._lock:
                         _keep(state.refused, key, str(error))
                     raise
@@ -203,7 +222,7 @@ class Kernel(Launchable, Marked):
     def _check_local(self, needed: int, device: Device) -> None:
         most = device.capabilities.local_memory_most
         if needed > most:
-            raise LaunchError(
+            raise errors.LaunchError(
                 f"{self.__name__} needs {needed} bytes of local memory per workgroup; "
                 f"{device.name} has {most}"
             )
@@ -243,12 +262,12 @@ def _parameters(python: Callable[..., Any]) -> Parameters:
         elif parameter.kind is _KINDS.VAR_POSITIONAL:
             rest = (name,)
         elif parameter.kind is _KINDS.VAR_KEYWORD:
-            raise KernelError(
+            raise errors.KernelError(
                 f"{python.__name__} has the parameter {parameter}",
                 hint="constants of kernels are named one by one, or are fields of a struct",
             )
         elif parameter.default is not _KINDS.empty:
-            raise KernelError(
+            raise errors.KernelError(
                 f"{python.__name__} has a default for the run-time argument {name}",
                 hint="only keyword-only constants have defaults",
             )
@@ -310,7 +329,7 @@ def kernel(
 
 def _made(python: Callable[..., Any], options: Options) -> Kernel:
     if getattr(python, "__name__", "") == LAMBDA:
-        raise KernelError("a lambda is no kernel", hint="define it by 'def'")
+        raise errors.KernelError("a lambda is no kernel", hint="define it by 'def'")
     require_plain(python)
     if not str(python.__module__).startswith(_OURS):
         function_source(python)  # says now what is wrong with it
@@ -343,20 +362,22 @@ def source(
     """
     launcher = kernel if isinstance(kernel, Launcher) else kernel[groups(1)]
     if not isinstance(launcher.kernel, Kernel):
-        raise UnsupportedError(f"{launcher.kernel!r} was read from a package, without its source")
+        raise errors.UnsupportedError(
+            f"{launcher.kernel!r} was read from a package, without its source"
+        )
     leaves = flattened(args)
     arrays = [x for x in leaves if is_array(x)]
     chosen = _where_run(arrays) if device is None else registry.device(device)
     if chosen.interprets:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
         )
     views = [view_on(chosen, x) if is_array(x) else None for x in leaves]
     try:
         wanted = launcher.specialised(chosen, args, views, constants)
         ir = launcher.kernel.translated(wanted, chosen.capabilities)
-    except PortableError as error:
-        raise without_frames(error) from error.__cause__
+    except errors.PortableError as error:
+        raise errors.without_frames(error) from error.__cause__
     return generate(ir, chosen.capabilities).source
 
 

@@ -279,8 +279,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
     "real_bidiagonal real_tridiagonal unfold_complex": "tests/linalg/test_spectral.py",
     # factorisations
-    "cholesky_block cholesky_strips cholesky_rows put_factors "
-    "copy_matrices": "tests/linalg/test_cholesky.py",
+    "cholesky_block cholesky_rows put_factors copy_matrices": "tests/linalg/test_cholesky.py",
     "copy_single eliminate_slices exchange eliminate_panel "
     "exchange_rows "
     "narrow_product part_rows part_squares add_parts solve_strips solve_segments "

@@ -10,10 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.operations import ArrayT
-from portable.array.functions.manipulation import (
-    expand_dims,
-    reshape,
-)
+from portable.array.functions import manipulation
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import (
     normalized_axis,
@@ -87,7 +84,7 @@ def _write_join(arrays: tuple[Any, ...], axis: int | None, stacked: bool) -> Cal
     if axis is None:
         parts, axis = [reshaped(recipe, x, (x.size,)) for x in arrays], 0
     elif stacked:
-        parts = [expand_dims(x, axis=axis) for x in arrays]
+        parts = [manipulation.expand_dims(x, axis=axis) for x in arrays]
     return recipe.finish(joined(recipe, parts, normalized_axis(axis, parts[0].ndim)))
 
 
@@ -236,7 +233,7 @@ def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> A
     """
     check_arrays("repeat", x)
     if axis is None:
-        x, axis = reshape(x, (-1,)), 0
+        x, axis = manipulation.reshape(x, (-1,)), 0
     dim = normalized_axis(axis, x.ndim)
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
         order = np.repeat(np.arange(x.shape[dim]), _repeats(repeats, x.shape[dim]))

@@ -8,13 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.array.base.operations import OPERATIONS, ArrayT
+from portable.array.functions import manipulation
 from portable.array.functions.complex_pairs import complex_product
-from portable.array.functions.manipulation import (
-    broadcast_to,
-    expand_dims,
-    moveaxis,
-    permute_dims,
-)
 from portable.array.functions.statistics import summed_in
 from portable.array.functions.vector_product_kernels import (
     matrix_by_vector,
@@ -144,8 +139,8 @@ def _write_matmul(arrays: tuple[Any, ...], _: object) -> Callable[..., Any]:
     kind = _common("matmul", x1, x2)
     if not x1.ndim or not x2.ndim:
         raise ShapeError("matmul takes vectors and matrices, not arrays without dimensions")
-    left = expand_dims(x1, axis=0) if x1.ndim == 1 else x1
-    right = expand_dims(x2, axis=1) if x2.ndim == 1 else x2
+    left = manipulation.expand_dims(x1, axis=0) if x1.ndim == 1 else x1
+    right = manipulation.expand_dims(x2, axis=1) if x2.ndim == 1 else x2
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(f"matmul of shapes {x1.shape} and {x2.shape}: the inner extents differ")
     recipe = Recipe(*arrays)
@@ -204,8 +199,8 @@ def _tiles(asked: _Asked) -> Iterator[Any]:
 
 def _written_out(asked: _Asked) -> Iterator[Any]:
     """All products one after the other, and their sums."""
-    columns = expand_dims(matrix_transpose(asked.b), axis=-3)
-    rows = expand_dims(asked.a, axis=-2)
+    columns = manipulation.expand_dims(matrix_transpose(asked.b), axis=-3)
+    rows = manipulation.expand_dims(asked.a, axis=-2)
     product = recorded(asked.recipe, OPERATIONS["multiply"], rows, columns)
     yield summed_in(asked.recipe, product, (product.ndim - 1,), asked.kind)
 
@@ -457,8 +452,8 @@ def _write_tensordot(
     shape = tuple(x1.shape[a] for a in left), tuple(x2.shape[a] for a in right)
     depth = prod(x1.shape[a] for a in ours)
     recipe = Recipe(*arrays)
-    a = reshaped(recipe, permute_dims(x1, (*left, *ours)), (prod(shape[0]), depth))
-    b = reshaped(recipe, permute_dims(x2, (*theirs, *right)), (depth, prod(shape[1])))
+    a = reshaped(recipe, manipulation.permute_dims(x1, (*left, *ours)), (prod(shape[0]), depth))
+    b = reshaped(recipe, manipulation.permute_dims(x2, (*theirs, *right)), (depth, prod(shape[1])))
     product = _multiplied(recipe, a, b, kind)
     return recipe.finish(product.shaped((*shape[0], *shape[1])))
 
@@ -501,10 +496,10 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
         normalized_axis(axis, min(x1.ndim, x2.ndim))
     if not x1.ndim or not x2.ndim or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(f"vecdot of {x1.shape} and {x2.shape} along axis {axis}")
-    left, right = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
+    left, right = manipulation.moveaxis(x1, axis, -1), manipulation.moveaxis(x2, axis, -1)
     shape = broadcast_shapes([left.shape, right.shape])
     recipe = Recipe(*arrays)
-    first, second = broadcast_to(left, shape), broadcast_to(right, shape)
+    first, second = manipulation.broadcast_to(left, shape), manipulation.broadcast_to(right, shape)
     crosswise = lies_crosswise(first) or lies_crosswise(second)
     if not (kind.is_complex or crosswise or 0 in shape):
         sums = dotted(recipe, first, second, accumulator(kind), kind)
@@ -548,7 +543,10 @@ def _write_cross(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     recipe = Recipe(*arrays)
     out = recipe.empty(shape, kind)
     if out.size:
-        views = [moveaxis(broadcast_to(x, shape), axis, -1) for x in (x1, x2, out)]
+        views = [
+            manipulation.moveaxis(manipulation.broadcast_to(x, shape), axis, -1)
+            for x in (x1, x2, out)
+        ]
         accumulator = kind if kind.is_complex else kind.register
         recipe.launch(cross_products, out.size // 3, _GROUP, *views, KIND=accumulator)
     return recipe.finish(out)

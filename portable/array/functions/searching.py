@@ -7,12 +7,8 @@ from typing import Any, Final
 
 from portable.array.base.defaults import beside
 from portable.array.base.operations import ArrayT
+from portable.array.functions import manipulation
 from portable.array.functions.elementwise import not_equal
-from portable.array.functions.manipulation import (
-    contiguous,
-    moveaxis,
-    reshape,
-)
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.operands import normalized_axis, promoted_on
@@ -108,8 +104,10 @@ def _along(x: ArrayT, axis: int, descending: bool, values: bool) -> ArrayT:
     dim = normalized_axis(axis, x.ndim)
     if dim == x.ndim - 1:
         return sorted_along_last(x, bool(descending), values, not values)  # type: ignore[no-any-return]
-    result: ArrayT = sorted_along_last(moveaxis(x, dim, -1), bool(descending), values, not values)
-    return contiguous(moveaxis(result, -1, dim))
+    result: ArrayT = sorted_along_last(
+        manipulation.moveaxis(x, dim, -1), bool(descending), values, not values
+    )
+    return manipulation.contiguous(manipulation.moveaxis(result, -1, dim))
 
 
 # -- searching -------------------------------------------------------------------------------------
@@ -181,8 +179,8 @@ def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable
     if axis is None:
         shape = (1,) * x.ndim if keepdims else ()
         if x.ndim != 1 or not x.is_contiguous:
-            flat = _write_best(reshape(x, (-1,)), name, 0, False)
-            return lambda x: reshape(flat(reshape(x, (-1,))), shape)
+            flat = _write_best(manipulation.reshape(x, (-1,)), name, 0, False)
+            return lambda x: manipulation.reshape(flat(manipulation.reshape(x, (-1,))), shape)
     dim = normalized_axis(0 if axis is None else axis, x.ndim)
     rest = (*x.shape[:dim], *x.shape[dim + 1 :])
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :]) if keepdims else rest
@@ -191,7 +189,7 @@ def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable
     if not x.size:
         return lambda x: x.device.empty(shape, int64)
     recipe = Recipe(x)
-    best = best_along_last(recipe, moveaxis(x, dim, -1), name == "argmax")
+    best = best_along_last(recipe, manipulation.moveaxis(x, dim, -1), name == "argmax")
     return recipe.finish(best.shaped(shape))
 
 
@@ -223,7 +221,7 @@ def nonzero(x: ArrayT, /) -> tuple[ArrayT, ...]:
         raise ShapeError("nonzero of an array without dimensions; reshape it to (1,)")
     if x.dtype is not bool_ and x.size > _FEW_TO_COMPARE:
         x = not_equal(x, 0)
-    return true_indices(x if x.is_contiguous or x.ndim == 1 else contiguous(x))
+    return true_indices(x if x.is_contiguous or x.ndim == 1 else manipulation.contiguous(x))
 
 
 def true_positions(mask: ArrayT) -> ArrayT:

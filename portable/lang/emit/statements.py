@@ -263,7 +263,7 @@ class Statements:
         stop = wrapped(self.expressions.code(x.stop), Level.SHIFT)
         test = f"{name} {'<' if size > 0 else '>'} {stop}"
         step = f"{name} {'+=' if size > 0 else '-='} {abs(size)}"
-        if x.unroll:
+        if x.unroll not in (0, s.FEW):
             self.writer.line("#pragma unroll" + (f" {x.unroll}" if x.unroll > 0 else ""))
         head = f"for ({self.type_name(x.var.type)} {name} = {start}; {test}; {step})"
         with self.writer.block(head):

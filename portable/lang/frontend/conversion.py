@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.dtypes import (
-    DType,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int64,
-    uint64,
-)
+from portable import dtypes
 from portable.dtypes import dtype as dtype_of
 from portable.lang.arguments.structs import is_composite, items_of
 from portable.lang.frontend.builder import Builder
@@ -39,12 +31,12 @@ Number = Any
 """A Python number, a `Value` or a `Complex`."""
 
 
-def register_of(builder: Builder, dtype: DType) -> DType:
+def register_of(builder: Builder, dtype: dtypes.DType) -> dtypes.DType:
     """The register type that a memory type is computed in; refuses what the device lacks."""
-    if dtype is float16:
-        return float16 if builder.options.native_half else float32
+    if dtype is dtypes.float16:
+        return dtypes.float16 if builder.options.native_half else dtypes.float32
     register = dtype.real.register
-    if register is float64 and not builder.capabilities.float64:
+    if register is dtypes.float64 and not builder.capabilities.float64:
         builder.unsupported(
             f"{dtype.name} needs double precision, which "
             f"{builder.capabilities.name} lacks; use a narrower type or another device"
@@ -52,7 +44,7 @@ def register_of(builder: Builder, dtype: DType) -> DType:
     return register
 
 
-def promote_dtypes(builder: Builder, x: DType, y: DType) -> DType:
+def promote_dtypes(builder: Builder, x: dtypes.DType, y: dtypes.DType) -> dtypes.DType:
     """The register type that two strong register types meet in.
 
     Parameters
@@ -62,8 +54,8 @@ def promote_dtypes(builder: Builder, x: DType, y: DType) -> DType:
     """
     if x is y:
         return x
-    if bool_ in (x, y):
-        other = y if x is bool_ else x
+    if dtypes.bool_ in (x, y):
+        other = y if x is dtypes.bool_ else x
         builder.fail(
             f"bool and {other.short} do not mix", f"convert the bool first: kl.{other.short}(...)"
         )
@@ -73,28 +65,28 @@ def promote_dtypes(builder: Builder, x: DType, y: DType) -> DType:
     if x.kind == y.kind:
         return max(x, y, key=lambda d: d.itemsize)
     signed, unsigned = (x, y) if x.kind == "i" else (y, x)
-    if unsigned is uint64:
+    if unsigned is dtypes.uint64:
         builder.fail(
             f"{signed.short} and u64 have no common type",
             "convert one of them: kl.i64(...) or kl.u64(...)",
         )
-    return int64
+    return dtypes.int64
 
 
-def default_dtype(builder: Builder, x: Number) -> DType:
+def default_dtype(builder: Builder, x: Number) -> dtypes.DType:
     """The type a weak number takes when it meets no strong one."""
     if isinstance(x, Value):
         return x.dtype
     if isinstance(x, bool):
-        return bool_
+        return dtypes.bool_
     if isinstance(x, int):
         fits = -(2**31) <= x < 2**31
-        return builder.index_type if fits else int64 if x < 2**63 else uint64
-    return float32
+        return builder.index_type if fits else dtypes.int64 if x < 2**63 else dtypes.uint64
+    return dtypes.float32
 
 
 def _kind_rank(x: Number) -> int:
-    if isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_):
+    if isinstance(x, bool) or (isinstance(x, Value) and x.dtype is dtypes.bool_):
         return 0
     if isinstance(x, int) or (isinstance(x, Value) and x.dtype.is_integer):
         return 1
@@ -105,7 +97,7 @@ def _is_weak(x: Number) -> bool:
     return not isinstance(x, Value) or x.weak
 
 
-def common_dtype(builder: Builder, *numbers: Number) -> tuple[DType, bool]:
+def common_dtype(builder: Builder, *numbers: Number) -> tuple[dtypes.DType, bool]:
     """The register type that numbers meet in, and whether it is weak."""
     strong = [x.dtype for x in numbers if isinstance(x, Value) and not x.weak]
     weak = [x for x in numbers if _is_weak(x)]
@@ -116,9 +108,9 @@ def common_dtype(builder: Builder, *numbers: Number) -> tuple[DType, bool]:
         ranked = max(weak, key=lambda x: (_kind_rank(x), default_dtype(builder, x).itemsize))
         return default_dtype(builder, ranked), True
     highest = max((_kind_rank(x) for x in weak), default=0)
-    if dtype is bool_ and any(_kind_rank(x) for x in weak):
+    if dtype is dtypes.bool_ and any(_kind_rank(x) for x in weak):
         builder.fail("bool and a number do not mix", "convert the bool first: kl.i32(...)")
-    if dtype is not bool_ and any(_kind_rank(x) == 0 for x in weak):
+    if dtype is not dtypes.bool_ and any(_kind_rank(x) == 0 for x in weak):
         builder.fail("a bool and a number do not mix", "convert the bool first: kl.i32(...)")
     if highest == 2 and not dtype.is_float:
         floats = [default_dtype(builder, x) for x in weak if _kind_rank(x) == 2]
@@ -153,7 +145,7 @@ def _plainly_unified(builder: Builder, x: Number, y: Number) -> tuple[Value, Val
         return None
     if isinstance(y, Value):
         return (x, y) if y.expr.type is kind and not y.weak else None
-    if (type(y) is int and kind is not bool_) or (type(y) is float and kind.is_float):
+    if (type(y) is int and kind is not dtypes.bool_) or (type(y) is float and kind.is_float):
         return x, Value(_literal(builder, y, kind))
     return None
 
@@ -162,7 +154,7 @@ def _slots(x: Number) -> frozenset[Slot]:
     return x.slots if isinstance(x, Value) and x.weak else frozenset()
 
 
-def _site(builder: Builder, dtype: DType) -> tuple[Slot, DType]:
+def _site(builder: Builder, dtype: dtypes.DType) -> tuple[Slot, dtypes.DType]:
     """A slot for a weak number that arises here, and the type that carries it."""
     slot = Slot(("site", str(builder.location), builder.name("site")))
     return slot, builder.inference.carrier(slot, dtype)
@@ -195,7 +187,7 @@ def as_value(builder: Builder, x: Number) -> Value:
     return Value(as_type(builder, x, dtype).expr, True, frozenset({slot}))
 
 
-def as_type(builder: Builder, x: Number, dtype: DType) -> Value:
+def as_type(builder: Builder, x: Number, dtype: dtypes.DType) -> Value:
     """A number implicitly converted to a register type, which must hold its kind.
 
     Parameters
@@ -215,12 +207,12 @@ def as_type(builder: Builder, x: Number, dtype: DType) -> Value:
     return Value(_literal(builder, x, dtype))
 
 
-def _literal(builder: Builder, x: Number, dtype: DType) -> e.Const:
+def _literal(builder: Builder, x: Number, dtype: dtypes.DType) -> e.Const:
     if isinstance(x, complex):
         builder.fail(f"the complex number {x} cannot become {dtype.short}")
     if not isinstance(x, bool | int | float):
         builder.fail(f"a number is needed here, not {describe(x)}")
-    if dtype is bool_:
+    if dtype is dtypes.bool_:
         if not isinstance(x, bool):
             builder.fail(f"a bool is needed here, not {x!r}", f"write {x!r} != 0")
         return e.Const(x, dtype)
@@ -239,7 +231,7 @@ def _literal(builder: Builder, x: Number, dtype: DType) -> e.Const:
     return e.Const(int(x), dtype)
 
 
-def _cast_value(x: Value, dtype: DType, storage: DType | None = None) -> Value:
+def _cast_value(x: Value, dtype: dtypes.DType, storage: dtypes.DType | None = None) -> Value:
     target = Vector(dtype, x.lanes) if x.lanes > 1 else dtype
     if x.type == target and storage is None:
         return Value(x.expr)
@@ -250,7 +242,7 @@ def _cast_value(x: Value, dtype: DType, storage: DType | None = None) -> Value:
     return Value(e.Cast(x.expr, target, storage))
 
 
-def _fold_cast(x: e.Const, dtype: DType) -> e.Const | None:
+def _fold_cast(x: e.Const, dtype: dtypes.DType) -> e.Const | None:
     if dtype.is_float:
         return e.Const(_rounded(x.value, dtype), dtype)
     if dtype.is_integer and isinstance(x.value, bool | int):
@@ -261,13 +253,13 @@ def _fold_cast(x: e.Const, dtype: DType) -> e.Const | None:
     return None
 
 
-def _rounded(x: float, dtype: DType) -> float:
+def _rounded(x: float, dtype: dtypes.DType) -> float:
     """`x` as a floating-point type holds it; infinite where it is too large."""
     with np.errstate(over="ignore"):
         return float(np.asarray(x).astype(dtype.numpy))
 
 
-def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
+def cast(builder: Builder, x: Number, dtype: dtypes.DType) -> Value | Complex:
     """An explicit conversion, as ``kl.i8(x)`` asks for.
 
     Parameters
@@ -299,7 +291,7 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
     return _cast_value(x, register, storage)
 
 
-def _limited(x: Value, dtype: DType) -> Value:
+def _limited(x: Value, dtype: dtypes.DType) -> Value:
     """What a float became, limited to what a narrower integer holds."""
     low, high = _range_of(dtype)
     if low:
@@ -329,27 +321,27 @@ def constant(builder: Builder, x: Any) -> Any:
     return x
 
 
-def _explicit_constant(builder: Builder, x: Number, dtype: DType) -> Value:
+def _explicit_constant(builder: Builder, x: Number, dtype: dtypes.DType) -> Value:
     """A Python number as the nearest exact run-time constant before an explicit conversion."""
     if not isinstance(x, bool | int | float):
         builder.fail(f"a number is needed here, not {describe(x)}")
-    if dtype is bool_:
-        return Value(e.Const(bool(x), bool_))
+    if dtype is dtypes.bool_:
+        return Value(e.Const(bool(x), dtypes.bool_))
     if dtype.is_float:
         return Value(e.Const(_rounded(x, dtype), dtype))
-    wrapped = _fold_cast(e.Const(x, int64), dtype)
+    wrapped = _fold_cast(e.Const(x, dtypes.int64), dtype)
     assert wrapped is not None
     return Value(wrapped)
 
 
-def _range_of(dtype: DType) -> tuple[int, int]:
+def _range_of(dtype: dtypes.DType) -> tuple[int, int]:
     """The least and the greatest integer that a type holds."""
     if dtype.kind == "u":
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
 
-def _saturated(x: float, dtype: DType) -> int:
+def _saturated(x: float, dtype: dtypes.DType) -> int:
     low, high = _range_of(dtype)
     if x != x:
         return 0
@@ -373,10 +365,10 @@ def as_bool(
         Whether integers are taken; not where Python would give one of them.
     """
     if isinstance(x, bool):
-        return e.Const(x, bool_)
+        return e.Const(x, dtypes.bool_)
     if integers and isinstance(x, Value) and x.lanes == 1 and x.dtype.is_integer:
         return e.Compare("ne", x.expr, e.Const(0, x.dtype))
-    if not isinstance(x, Value) or x.type is not bool_:
+    if not isinstance(x, Value) or x.type is not dtypes.bool_:
         builder.fail(
             f"{what} must be a bool, not {describe(x)}", "compare it: write x != 0 or the like"
         )

@@ -337,7 +337,7 @@ class Translator(BindingTranslator):
             self._run_time_loop(node, vectors, name, "vectors", {lanes: over.lanes})
             self.builder.node = node
             seam.cross()
-        rest = Range(middle, stop, 1, unroll)
+        rest = Range(middle, stop, 1, unroll if over.lanes == 1 else s.FEW)
         self._run_time_loop(node, rest, name, "vectors", {lanes: 1})
         self.builder.seams.pop()
 

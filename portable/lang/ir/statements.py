@@ -203,6 +203,10 @@ class If(Statement):
     loc: Location
 
 
+FEW: Final = -2
+"""Of a loop with so few rounds that copies of its body, or vectors of them, gain nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class For(Statement):
     """``for var in range(start, stop, step)``: Python's, the bounds evaluated once.
@@ -210,7 +214,7 @@ class For(Statement):
     `var` is bound anew each round and never reassigned; all have its type. A constant `step` is
     not zero; one only known at run time being zero means no round at all. `unroll`: 0 leaves it to
     the compiler, a number asks for so many copies of the body, -1 for full unrolling (the trip
-    count is then a constant), 1 forbids it.
+    count is then a constant), 1 forbids it, `FEW` says that the rounds are.
     """
 
     var: Variable = field(metadata=BINDS)

@@ -14,18 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.dtypes import (
-    DType,
-    bfloat16,
-    float8_e4m3fn,
-    float8_e5m2,
-    float32,
-    float64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from portable import dtypes
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_expressions, map_block, map_expression, map_operands
@@ -54,7 +43,7 @@ class _Format:
         What magnitudes too large become, and what is stored for NaN.
     """
 
-    words: DType
+    words: dtypes.DType
     fraction: int
     bias: int
     overflow: int
@@ -87,9 +76,9 @@ class _Format:
 
 
 _FORMATS: Final = {
-    bfloat16: _Format(uint16, 7, _BIAS, 0x7F80, 0x7FC0),
-    float8_e4m3fn: _Format(uint8, 3, 7, 0x7F, 0x7F),
-    float8_e5m2: _Format(uint8, 2, 15, 0x7C, 0x7E),
+    dtypes.bfloat16: _Format(dtypes.uint16, 7, _BIAS, 0x7F80, 0x7FC0),
+    dtypes.float8_e4m3fn: _Format(dtypes.uint8, 3, 7, 0x7F, 0x7F),
+    dtypes.float8_e5m2: _Format(dtypes.uint8, 2, 15, 0x7C, 0x7E),
 }
 
 
@@ -124,7 +113,7 @@ def _lowered(x: s.Statement, change: Callable[[e.Expression], e.Expression]) -> 
     x = map_operands(x, lambda y: map_expression(y, change))
     match x:
         case s.Load() if x.array.dtype in _FORMATS:
-            raw = e.Variable(f"{x.var.name}_bits", _like(x.var.type, uint32))
+            raw = e.Variable(f"{x.var.name}_bits", _like(x.var.type, dtypes.uint32))
             widened = s.Let(x.var, _number(raw, _FORMATS[x.array.dtype]), x.loc)
             return replace(x, var=raw), widened
         case s.Store() if x.array.dtype in _FORMATS:
@@ -147,21 +136,21 @@ def _rounded(x: e.Expression) -> e.Expression:
 def _number(bits: e.Expression, kind: _Format) -> e.Expression:
     """The number that a word stands for."""
     if kind.single_range:
-        return _bitcast(_shl(bits, kind.shift), float32)
+        return _bitcast(_shl(bits, kind.shift), dtypes.float32)
     magnitude = _and(bits, kind.sign - 1)
     small = e.Binary(
-        "mul", e.Cast(magnitude, _like(bits.type, float32)), _float(kind.tick, bits.type)
+        "mul", e.Cast(magnitude, _like(bits.type, dtypes.float32)), _float(kind.tick, bits.type)
     )
     moved = _shl(magnitude, kind.shift)
     normal = e.Binary("add", moved, _const(kind.rebias, bits.type))
-    value = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, uint32), normal)
+    value = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, dtypes.uint32), normal)
     quiet = _const(_INFINITY | 1 << _FRACTION - 1, bits.type)
     if kind.overflow != kind.nan:
         at_infinity = e.Compare("eq", magnitude, _const(kind.overflow, bits.type))
         quiet = e.Select(at_infinity, _const(_INFINITY, bits.type), quiet)
     value = e.Select(_less(magnitude, kind.overflow), value, quiet)
     sign = _shl(_and(bits, kind.sign), 32 - kind.words.bits)
-    return _bitcast(e.Binary("or", value, sign), float32)
+    return _bitcast(e.Binary("or", value, sign), dtypes.float32)
 
 
 # -- from numbers to words ------------------------------------------------------------------------
@@ -169,7 +158,7 @@ def _number(bits: e.Expression, kind: _Format) -> e.Expression:
 
 def _bits(x: e.Expression, kind: _Format) -> e.Expression:
     """The word of the nearest number, to even; NaN stays NaN."""
-    bits = _bitcast(_single(x), uint32)
+    bits = _bitcast(_single(x), dtypes.uint32)
     magnitude = _and(bits, _MAGNITUDE)
     odd = _and(_shr(magnitude, kind.shift), 1)
     half = e.Binary("add", odd, _const((1 << kind.shift - 1) - 1, bits.type))
@@ -189,8 +178,10 @@ def _bits(x: e.Expression, kind: _Format) -> e.Expression:
 def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
     """How often the least number above 0 fits; an adder rounds, where that is the last bit."""
     beyond = kind.tick * 2.0**_FRACTION
-    total = e.Binary("add", _bitcast(magnitude, float32), _float(beyond, magnitude.type))
-    return e.Binary("sub", _bitcast(total, uint32), _const(_float_bits(beyond), magnitude.type))
+    total = e.Binary("add", _bitcast(magnitude, dtypes.float32), _float(beyond, magnitude.type))
+    return e.Binary(
+        "sub", _bitcast(total, dtypes.uint32), _const(_float_bits(beyond), magnitude.type)
+    )
 
 
 def _float_bits(power: float) -> int:
@@ -203,15 +194,15 @@ def _single(x: e.Expression) -> e.Expression:
     Of double precision it is rounded to odd: towards 0, and the last bit set if anything is lost
     (S. Boldo and G. Melquiond, "When double rounding is odd", 2005).
     """
-    kind = _like(x.type, float32)
-    if scalar_of(x.type) is not float64:
+    kind = _like(x.type, dtypes.float32)
+    if scalar_of(x.type) is not dtypes.float64:
         return x if x.type == kind else e.Cast(x, kind)
     near = e.Cast(x, kind)
     back = e.Cast(near, x.type)
-    bits = _bitcast(near, uint32)
+    bits = _bitcast(near, dtypes.uint32)
     exact = e.Compare("eq", back, x)
-    wide = _like(x.type, uint64)
-    mask = e.Const(2**63 - 1, uint64)
+    wide = _like(x.type, dtypes.uint64)
+    mask = e.Const(2**63 - 1, dtypes.uint64)
     size, scale = (
         e.Binary(
             "and", e.Bitcast(y, wide), e.Splat(mask, wide) if isinstance(wide, Vector) else mask
@@ -221,13 +212,13 @@ def _single(x: e.Expression) -> e.Expression:
     down = e.Select(e.Compare("gt", size, scale), e.Binary("sub", bits, _const(1, bits.type)), bits)
     odd = e.Binary("or", down, _const(1, bits.type))
     same = e.Binary("or", exact, e.Compare("ne", x, x))
-    return _bitcast(e.Select(same, bits, odd), float32)
+    return _bitcast(e.Select(same, bits, odd), dtypes.float32)
 
 
 # -- expressions ----------------------------------------------------------------------------------
 
 
-def _bitcast(x: e.Expression, dtype: DType) -> e.Expression:
+def _bitcast(x: e.Expression, dtype: dtypes.DType) -> e.Expression:
     return e.Bitcast(x, _like(x.type, dtype))
 
 
@@ -247,16 +238,16 @@ def _less(x: e.Expression, bound: int) -> e.Expression:
     return e.Compare("lt", x, _const(bound, x.type))
 
 
-def _like(kind: ValueType, dtype: DType) -> ValueType:
+def _like(kind: ValueType, dtype: dtypes.DType) -> ValueType:
     return Vector(dtype, kind.lanes) if isinstance(kind, Vector) else dtype
 
 
 def _const(value: int, kind: ValueType) -> e.Expression:
-    return _splat(e.Const(value, uint32), kind)
+    return _splat(e.Const(value, dtypes.uint32), kind)
 
 
 def _float(value: float, kind: ValueType) -> e.Expression:
-    return _splat(e.Const(value, float32), kind)
+    return _splat(e.Const(value, dtypes.float32), kind)
 
 
 def _splat(const: e.Const, kind: ValueType) -> e.Expression:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeGuard, cast
+from typing import Final, TypeGuard, cast
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
@@ -37,74 +37,31 @@ Known = dict[e.Expression, e.Expression]
 """What stands for the names of a body."""
 
 
-class Columns(NamedTuple):
-    """What the body makes of columns alone: of all side by side, of the first and of the last."""
-
-    all: Known
-    first: Known
-    last: Known
-
-
 def is_for_vectors(x: s.ForElements) -> bool:
-    """Whether the body does the same to all columns, and reads only what a row or a column has."""
+    """Whether the body does the same to all columns, and reads what a vector of these has."""
     if not all(isinstance(y, s.Let | s.Load) or _sets(x, y) for y in x.body):
         return False
     needs = _needs(x)
     for statement in _needed(x):
-        plain = all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in _used(statement))
-        needed = needs[_variable(statement)] & {x.value, x.row, x.column}
-        if not plain or (x.column in needed and x.row in needed):
+        if not all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in _used(statement)):
             return False
-        if isinstance(statement, s.Load) and not _is_plain(statement):
+        if _is_beside(statement, x):
+            continue
+        needed = needs[_variable(statement)] & {x.value, x.column}
+        if isinstance(statement, s.Load) and (needed or not _is_plain(statement)):
             return False
-        inner = x.value in needed and not _is_beside(statement, x)
-        if inner and (x.column in _used(statement) or isinstance(statement, s.Load)):
+        if x.value in needed and any(x.column in needs.get(y, ()) for y in _used(statement)):
             return False
     return x.value in needs.get(x.value, ())
 
 
-def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -> Columns:
-    """What the body makes of columns alone, for so many neighbours, as `for_vector` takes it.
-
-    Parameters
-    ----------
-    code : Code
-        Where to write it.
-    x : ForElements
-        One that `is_for_vectors`.
-    column : Expression
-        The first of them.
-    lanes : int
-        How many there are.
-    """
-    needs, shared = _needs(x), Known()
-    used: set[e.Expression] = set()
-    varying: set[e.Expression] = set()
-    for statement in _needed(x):
-        needed = needs[_variable(statement)]
-        if needed & {x.value, x.row} and not _is_beside(statement, x):
-            used |= _used(statement)
-        if needed == {x.column}:
-            varying.add(_variable(statement))
-    numbers = range(lanes) if varying & used else (0, lanes - 1)
-    each: list[Known] = [{x.column: add(column, lane)} for lane in numbers]
-    for statement in _needed(x):
-        var = _variable(statement)
-        if var in varying:
-            for known in each:
-                known[var] = _made(code, statement, known)
-        elif not needs[var]:
-            made = shared[var] = _made(code, statement, shared)
-            for known in each:
-                known[var] = made
-    together = {y: _side_by_side(code, [known[y] for known in each]) for y in varying & used}
-    return Columns(together, each[0], each[-1])
-
-
-def are_neighbours(x: s.ForElements, columns: Columns, lanes: int) -> e.Expression | None:
+def are_neighbours(x: s.ForElements, column: e.Expression, lanes: int) -> e.Expression | None:
     """Whether so many columns are neighbours in the arrays that are read beside the element."""
     ends = [
-        [_widened(y.index[-1], known) for known in columns[1:]]
+        [
+            _widened(_resolved(x, y.index[-1]), {x.column: at})
+            for at in (column, add(column, lanes - 1))
+        ]
         for y in _needed(x)
         if _is_beside(y, x)
     ]
@@ -112,7 +69,11 @@ def are_neighbours(x: s.ForElements, columns: Columns, lanes: int) -> e.Expressi
 
 
 def for_vector(
-    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression, columns: Columns
+    code: Code,
+    x: s.ForElements,
+    row: e.Expression,
+    column: e.Expression,
+    values: e.Expression,
 ) -> e.Expression:
     """What the body makes of neighbours.
 
@@ -122,52 +83,31 @@ def for_vector(
         Where to write it.
     x : ForElements
         One that `is_for_vectors`.
-    row : Expression
-        The row of the elements.
+    row, column : Expression
+        The row of the elements, and the first one's column.
     values : Expression
-        The elements, a vector or, where vectors have one lane, a scalar.
-    columns : Columns
-        What `of_columns` made of theirs.
+        The elements, a vector or a scalar.
     """
-    known: Known = {x.value: values, x.row: row, **columns.all}
-    needs = _needs(x)
+    known: Known = {x.value: values, x.row: row, x.column: column}
+    lanes = values.type.lanes if isinstance(values.type, Vector) else 1
     for statement in _needed(x):
-        var = _variable(statement)
-        if _is_beside(statement, x):
-            assert isinstance(var.type, DType)
-            index = tuple(_widened(at, {**known, **columns.first}) for at in statement.index)
-            lanes = values.type.lanes if isinstance(values.type, Vector) else 1
-            kind = vector_type(var.type, lanes)
-            known[var] = code.load(statement.array, index, kind)
-        elif x.value in needs[var] or x.column not in needs[var]:
-            known[var] = _made(code, statement, known)
+        wide = lanes if _is_beside(statement, x) else 1
+        known[_variable(statement)] = _made(code, statement, known, wide)
     return known[x.value]
 
 
-def for_element(
-    code: Code, x: s.ForElements, row: e.Expression, column: e.Expression, value: e.Expression
-) -> e.Expression:
-    """What the body makes of one element."""
-    known: Known = {x.value: value, x.row: row, x.column: column}
-    for statement in _needed(x):
-        known[_variable(statement)] = _made(code, statement, known)
-    return known[x.value]
+def reads_beside(x: s.ForElements) -> bool:
+    """Whether elements of arrays are read at the element's own row and column."""
+    return any(_is_beside(y, x) and x.row in _places(y, x)[0] for y in _needed(x))
 
 
-def _side_by_side(code: Code, values: list[e.Expression]) -> e.Expression:
-    """A vector of numbers; of one lane, the number."""
-    kind = values[0].type
-    assert isinstance(kind, DType)
-    vector = e.MakeVector(tuple(values), Vector(kind, len(values)))
-    return code.let("neighbours", vector) if values[1:] else values[0]
-
-
-def _made(code: Code, statement: s.Statement, known: Known) -> e.Expression:
-    """What a statement binds where names stand for others."""
+def _made(code: Code, statement: s.Statement, known: Known, lanes: int) -> e.Expression:
+    """What a statement binds where names stand for others, of so many lanes if it reads these."""
     var = _variable(statement)
     if isinstance(statement, s.Load):
+        assert isinstance(var.type, DType)
         index = tuple(_widened(at, known) for at in statement.index)
-        return code.load(statement.array, index, var.type)
+        return code.load(statement.array, index, vector_type(var.type, lanes))
     assert isinstance(statement, s.Let | s.Assign)
     return code.let(var.name, _widened(statement.value, known))
 
@@ -206,24 +146,28 @@ def _needs(x: s.ForElements) -> dict[e.Expression, set[e.Expression]]:
 
 def _is_beside(load: s.Statement, x: s.ForElements) -> TypeGuard[s.Load]:
     """Whether it reads neighbours in a row for neighbours, unless these are clamped."""
-    if not isinstance(load, s.Load):
+    if not isinstance(load, s.Load) or load.array.strides[-1:] != ("unit",):
         return False
-    made: Known = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
-
-    def resolved(at: e.Expression) -> e.Expression:
-        return map_children(made[at], resolved) if at in made else map_children(at, resolved)
-
-    *others, last = (resolved(at) for at in load.index)
-    rows = set().union(*(subexpressions(at) for at in others))
-    columns = set(subexpressions(last))
+    rows, columns = _places(load, x)
     return (
-        load.array.strides[-1:] == ("unit",)
-        and x.row in rows
+        _is_plain(load)
         and x.column in columns
         and not rows & {x.value, x.column}
         and not columns & {x.value, x.row}
-        and _goes_on(last, x.column)
+        and _goes_on(_resolved(x, load.index[-1]), x.column)
     )
+
+
+def _places(load: s.Load, x: s.ForElements) -> tuple[set[e.Expression], set[e.Expression]]:
+    """Of which expressions the first indices are made, and the last one."""
+    *rows, column = (set(subexpressions(_resolved(x, at))) for at in load.index)
+    return set().union(*rows), column
+
+
+def _resolved(x: s.ForElements, at: e.Expression) -> e.Expression:
+    """An expression without the names that the body binds."""
+    made: Known = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
+    return map_children(made.get(at, at), lambda inner: _resolved(x, inner))
 
 
 def _goes_on(at: e.Expression, column: e.Expression) -> bool:

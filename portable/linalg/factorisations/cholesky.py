@@ -17,7 +17,6 @@ from portable.linalg.factorisations.copy_kernels import LOWER, UPPER, put_factor
 from portable.linalg.factorisations.definite_kernels import (
     cholesky_block,
     cholesky_rows,
-    cholesky_strips,
 )
 from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
@@ -30,6 +29,8 @@ from portable.linalg.factorisations.matrices import (
     workspace,
 )
 from portable.linalg.factorisations.products import subtract_product
+from portable.linalg.factorisations.triangle_kernels import ADJOINT
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
@@ -39,9 +40,6 @@ _NOT_DEFINITE = (
     "cholesky: the matrix is not positive definite: the pivot of row {} is not a positive number"
 )
 _LINE = 64
-_VECTORS = 2
-"""Vectors of a strip of columns: of rows of a block they stay in a processor's first cache."""
-
 _LARGE = 4000
 """Rows from which on blocks are twice as wide: products pass over the rest half as often."""
 
@@ -224,17 +222,18 @@ def _rows_at_once(asked: Asked) -> Iterator[None]:
 
 
 def _block_first(asked: Asked) -> Iterator[None]:
-    _, work, (_, failures), first, layout = asked
-    batch, strip = int(work.shape[0]), max(_VECTORS * layout.lanes, LONG_SEGMENT)
-    cholesky_block[groups(batch), 1](work, failures, first, LAYOUT=layout)
-    if strips := -(-asked.right // strip):
-        cholesky_strips[groups(batch * strips), 1](work, first, strips, LAYOUT=layout, STRIP=strip)
+    device, work, (_, failures), first, layout = asked
+    cholesky_block[groups(int(work.shape[0])), 1](work, failures, first, LAYOUT=layout)
+    if asked.right:
+        rows = work[:, first : first + layout.block]
+        block, rest = rows[:, :, first:], rows[:, :, first + layout.block :]
+        solved_in_place(device, block, rest, ADJOINT, layout)
     yield
 
 
 BLOCKS: Final = Ways[Asked, None](
     "rows of Cholesky factors",
-    Way("alone", "cholesky_block cholesky_strips", _block_first, lambda x: x.results[0] is None),
+    Way("alone", "cholesky_block", _block_first, lambda x: x.results[0] is None),
     Way("at once", "cholesky_rows", _rows_at_once),
 )
 """How a block of rows is factored."""

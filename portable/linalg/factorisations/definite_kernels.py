@@ -11,6 +11,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
 from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, Layout
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, solve_band
 
 
 @kernel
@@ -28,61 +29,16 @@ def cholesky_block(a: kl.Array, failures: kl.Array, first: kl.Scalar, *, LAYOUT:
     end = kl.minimum(first + LAYOUT.block, a.shape[2])
     for band in range(first, stop, ROWS):
         rows = first, band, stop
-        change_band(a[batch], rows, (band, band + ROWS), LANES, False)
+        for column in range(band, band + ROWS, LANES):
+            solve_band(a[batch], a[batch], rows, column, ADJOINT, (LANES, ROWS), False)
         factor_square(a[batch], failures, batch, rows, LANES)
-        change_band(a[batch], rows, (band + ROWS, end), LANES, True)
-
-
-@kernel
-def cholesky_strips(
-    a: kl.Array, first: kl.Scalar, strips: kl.Scalar, *, LAYOUT: Layout, STRIP: int
-) -> None:
-    """Solves for the rows right of `cholesky_block`'s block, a strip of columns a work-item."""
-    batch, start = kl.group_id(0) // strips, first + LAYOUT.block + kl.group_id(0) % strips * STRIP
-    stop, end = first + LAYOUT.block, kl.minimum(start + STRIP, a.shape[2])
-    for band in range(first, stop, rows_of_band(LAYOUT.lanes)):
-        change_band(a[batch], (first, band, stop), (start, end), LAYOUT.lanes, True)
+        for column in range(band + ROWS, end, LANES):
+            solve_band(a[batch], a[batch], rows, column, ADJOINT, (LANES, ROWS), True)
 
 
 def rows_of_band(lanes: int) -> int:
     """Rows that a work-item which is alone has in registers, of so many neighbouring columns."""
     return min(LONG_SEGMENT, 4 * lanes)
-
-
-@function
-def change_band(
-    a: kl.Array,
-    rows: tuple[kl.Scalar, ...],
-    columns: tuple[kl.Scalar, ...],
-    LANES: int,
-    SOLVED: bool,
-) -> None:
-    """What the rows above take from a band; `SOLVED`: and the rows of U that it becomes.
-
-    `rows` are the first above, the first of the band, and the one behind the last of the block.
-    """
-    (top, band, stop), ROWS, kind = rows, rows_of_band(LANES), a.dtype
-    x, inverses = kl.private(ROWS, kind, lanes=LANES), kl.private(ROWS, kind, fill=0)
-    if SOLVED:
-        for i in kl.static_range(ROWS):
-            if band + i < stop:
-                inverses[i] = 1 / a[band + i, band + i]
-    for column in range(columns[0], columns[1], LANES):
-        for i in kl.static_range(ROWS):
-            x[i] = kl.splat(kl.cast(0, kind), LANES)
-            if band + i < stop:
-                x[i] = kl.vload(a, band + i, column, lanes=LANES)
-        for k in kl.range(top, band, unroll=1):
-            known = kl.vload(a, k, column, lanes=LANES)
-            for i in kl.static_range(ROWS):
-                x[i] = x[i] - conjugate(a[k, band + i]) * known
-        for k in kl.static_range(ROWS):
-            if band + k < stop:
-                if SOLVED:
-                    x[k] = inverses[k] * x[k]
-                    for i in kl.static_range(k + 1, ROWS):
-                        x[i] = x[i] - conjugate(a[band + k, band + i]) * x[k]
-                kl.vstore(a, band + k, column, x[k])
 
 
 @function

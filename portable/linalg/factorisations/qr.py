@@ -47,7 +47,8 @@ from portable.linalg.factorisations.tall_kernels import (
     gram_rows,
     multiply_rows,
 )
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, Triangle
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
@@ -68,7 +69,6 @@ _EACH: Final = 4
 """Workgroups of a compute unit, and tiles of rows that each has at least."""
 
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
-_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 
 
 def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
@@ -148,7 +148,7 @@ def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Divi
         if rounded is not None:
             divisor = copied(device, r, rounded)
             copied(device, rounded, r)
-        solved_in_place(device, divisor, turned(q), _ADJOINT, layout)
+        solved_in_place(device, divisor, turned(q), ADJOINT, layout)
 
     return add_up, divide
 

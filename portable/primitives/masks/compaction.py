@@ -27,25 +27,12 @@ from portable.lang.arguments.structs import items_of
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import fetched, new, stored
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.masks.mask_kernels import (
-    AT_ONCE,
-    Cut,
-    Mask,
-    Target,
-    cut_of,
-    element_if,
-    how_many,
-    in_line,
-    in_words,
-    packed,
-    take,
-    take_by_workgroup,
-)
+from portable.primitives.masks import mask_kernels as masks
 from portable.primitives.tuning import sections_for
 
 
 @dataclass(frozen=True)
-class Results(Target):
+class Results(masks.Target):
     """What is kept: the elements of an array, or where they are.
 
     Attributes
@@ -136,7 +123,7 @@ class Results(Target):
         values = (
             ()
             if x is None
-            else [element_if(there, x, at) for there, at in zip(chosen, places, strict=True)]
+            else [masks.element_if(there, x, at) for there, at in zip(chosen, places, strict=True)]
         )
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
@@ -183,8 +170,8 @@ def _write(arrays: tuple[Any, ...]) -> Callable[..., tuple[Any, int, int]]:
     It gives the result, flat, how many are true, and how far apart their indices in each dimension
     lie.
     """
-    cut = cut_of(arrays[0].size, arrays[0].device)
-    if cut.sections == 1 and arrays[0].size <= AT_ONCE:
+    cut = masks.cut_of(arrays[0].size, arrays[0].device)
+    if cut.sections == 1 and arrays[0].size <= masks.AT_ONCE:
         return _write_at_once(arrays, cut)
     return _write_counted_first(arrays, cut)
 
@@ -203,15 +190,15 @@ def planned(mask: Any, x: Any) -> Callable[[Any, Any], Any]:
     return kept
 
 
-def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any, int, int]]:
-    mask, device = in_line(arrays[0]), arrays[0].device
+def _write_at_once(arrays: tuple[Any, ...], cut: masks.Cut) -> Callable[..., tuple[Any, int, int]]:
+    mask, device = masks.in_line(arrays[0]), arrays[0].device
     step = mask.size + _BYTE * cut.word.itemsize
     tables = _tables(device)
     recipe = Recipe(*arrays, *tables)
     rows, dtype = _result(arrays)
     out = recipe.empty((rows * step,), dtype)
     count = recipe.empty((1,), int64)
-    read = Mask(mask, in_words(mask, cut.word), None, None)
+    read = masks.Mask(mask, masks.in_words(mask, cut.word), None, None)
     results = _results(arrays, out, step)
     kernel, constants = _kernel(cut, arrays, at_once=True)
     recipe.launch(kernel, cut.ndrange, cut.width, read, results, *tables, count, **constants)
@@ -224,41 +211,43 @@ def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any
     return at_once
 
 
-def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any, int, int]]:
-    mask, device = in_line(arrays[0]), arrays[0].device
+def _write_counted_first(
+    arrays: tuple[Any, ...], cut: masks.Cut
+) -> Callable[..., tuple[Any, int, int]]:
+    mask, device = masks.in_line(arrays[0]), arrays[0].device
     tables = _tables(device)
     recipe = Recipe(arrays[0])
-    bits, counts = packed(recipe, mask, cut)
+    bits, counts = masks.packed(recipe, mask, cut)
     rows, dtype = _result(arrays)
     out = mask.viewed((rows * mask.size,), (dtype.itemsize,), 0, dtype).at(None, 0)
     kernel, constants = _kernel(cut, arrays)
-    args = (Mask(mask, None, bits, counts), _results(arrays, out, mask.size), *tables, None)
+    args = (masks.Mask(mask, None, bits, counts), _results(arrays, out, mask.size), *tables, None)
     write = resizable(kernel[cut.ndrange, cut.width], args, constants)
     pack_and_count = recipe.finish(bits, counts)
 
     def counted_first(*arrays: Any) -> tuple[Any, int, int]:
         bits, counts = pack_and_count(arrays[0])
-        count = how_many(counts, cut)
+        count = masks.how_many(counts, cut)
         out = new(device, (rows * count,), dtype)
         if count:
             results = _results(arrays, out, count)
-            write(in_line(arrays[0]), None, bits, counts, *items_of(results), *tables, None)
+            write(masks.in_line(arrays[0]), None, bits, counts, *items_of(results), *tables, None)
         return out, count, count
 
     return counted_first
 
 
 def _kernel(
-    cut: Cut, arrays: tuple[Any, ...], *, at_once: bool = False
+    cut: masks.Cut, arrays: tuple[Any, ...], *, at_once: bool = False
 ) -> tuple[Any, dict[str, int]]:
     """The kernel that writes what is kept, and its constants."""
     share = sections_for(arrays[0].device.capabilities)
     if cut.width == 1:
         # Eight neighbours may then lie in three rows, for which there is no short way.
         narrow = len(arrays) == 1 and arrays[0].ndim > 1 and arrays[0].shape[-1] < _BYTE
-        return take, {"SECTION": cut.section, "FEW": 64 if narrow else 64 // share.few}
+        return masks.take, {"SECTION": cut.section, "FEW": 64 if narrow else 64 // share.few}
     few = 0 if at_once else cut.section // share.few
-    return take_by_workgroup, {"WIDTH": cut.width, "AHEAD": share.ahead, "FEW": few}
+    return masks.take_by_workgroup, {"WIDTH": cut.width, "AHEAD": share.ahead, "FEW": few}
 
 
 def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:
@@ -270,7 +259,7 @@ def _results(arrays: tuple[Any, ...], out: Any, step: int) -> Results:
     """What is written of a mask and an array, or of a mask alone."""
     if len(arrays) == 1:
         return Results(None, arrays[0], out, np.int64(step))
-    return Results(in_line(arrays[1]), None, out, np.int64(step))
+    return Results(masks.in_line(arrays[1]), None, out, np.int64(step))
 
 
 def _tables(device: Device) -> tuple[Any, ...]:

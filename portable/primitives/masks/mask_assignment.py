@@ -18,18 +18,7 @@ from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.work import rows_for_each
-from portable.primitives.masks.mask_kernels import (
-    Mask,
-    Target,
-    cut_of,
-    element_if,
-    how_many,
-    in_line,
-    in_words,
-    packed,
-    take,
-    take_by_workgroup,
-)
+from portable.primitives.masks import mask_kernels as masks
 from portable.primitives.tuning import row_shares_for
 
 
@@ -127,14 +116,14 @@ def fill(
         else:
             for j in range(index, stop, CUT.width * CUT.ahead):
                 places = [j + u * CUT.width for u in range(CUT.ahead)]
-                chosen = [element_if(j < stop, mask, *outer, j) for j in places]
+                chosen = [masks.element_if(j < stop, mask, *outer, j) for j in places]
                 for u in kl.static_range(CUT.ahead):
                     if chosen[u]:
                         x[*outer, places[u]] = given
 
 
 @dataclass(frozen=True)
-class Assigned(Target):
+class Assigned(masks.Target):
     """An array to elements of which those of another are assigned in turn.
 
     Attributes
@@ -162,7 +151,7 @@ class Assigned(Target):
     ) -> None:
         """Assigns to those of a section that are chosen; all values are read before."""
         values = [
-            element_if(there, self.values, section.done + k)
+            masks.element_if(there, self.values, section.done + k)
             for there, k in zip(chosen, before, strict=True)
         ]
         for u in kl.static_range(len(chosen)):
@@ -222,7 +211,7 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     constants = {"NUMBER": number, "ROW": row, "CUT": cut}
     by_eight = None
     if len(shape) == 1 and not row and x.device.capabilities.single_work_items:
-        by_eight = in_words(mask.viewed(shape, steps), uint64)
+        by_eight = masks.in_words(mask.viewed(shape, steps), uint64)
     eights = None if by_eight is None else by_eight.at(None, 0)
     args = (flags, eights, value, target)
     launch = resizable(fill[ndrange, workgroup], args, constants)
@@ -261,18 +250,18 @@ def _cut(
 def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None]:
     """What `assigned` does with values that begin so many bytes behind an aligned address."""
     x, mask = arrays
-    cut = cut_of(mask.size, x.device)
+    cut = masks.cut_of(mask.size, x.device)
     recipe = Recipe(mask)
-    bits, counts = packed(recipe, in_line(mask), cut)
+    bits, counts = masks.packed(recipe, masks.in_line(mask), cut)
     shape, (steps,) = collapsed(x.shape, [x.strides])
     target = x.viewed(shape, steps).at(None, 0)
     values = x.viewed((x.size,), (x.dtype.itemsize,)).at(None, start)
-    given = Mask(None, None, bits, counts), Assigned(target, values)
+    given = masks.Mask(None, None, bits, counts), Assigned(target, values)
     if cut.width == 1:
-        launcher, constants = take[cut.sections, 1], {"SECTION": cut.section, "FEW": 64}
+        launcher, constants = masks.take[cut.sections, 1], {"SECTION": cut.section, "FEW": 64}
         args: tuple[Any, ...] = (*given, None, None)
     else:
-        launcher = take_by_workgroup[cut.ndrange, cut.width]
+        launcher = masks.take_by_workgroup[cut.ndrange, cut.width]
         constants = {"WIDTH": cut.width, "AHEAD": _AHEAD, "FEW": 0}
         args = (*given, None)
     launch = resizable(launcher, args, constants)
@@ -281,7 +270,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
 
     def run(x: Any, mask: Any, values: Any) -> None:
         bits, counts = pack_and_count(mask)
-        count = how_many(counts, cut)
+        count = masks.how_many(counts, cut)
         _check_count(values, count)
         if count:
             launch(None, None, bits, counts, target.at(x.buffer, x.offset), values, *rest)

@@ -24,17 +24,8 @@ from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Storage, stored
 from portable.primitives.maps.elementwise_kernel import Body, Share, product_of
 from portable.primitives.maps.work import work_of
+from portable.primitives.moves import gathering
 from portable.primitives.moves.copying import converted, reshaped
-from portable.primitives.moves.gathering import (
-    Selection,
-    Where,
-    bad_index_flag,
-    check_flag,
-    check_in,
-    checked,
-    named,
-    spread,
-)
 
 
 @function
@@ -60,9 +51,9 @@ def in_range(x: kl.Array, indices: tuple[kl.Array, ...], flag: kl.Array, AXIS: i
     kl.barrier()
     step = kl.local_size(0) * kl.local_size(1)
     for n in range(item, product_of(indices[0].shape), step):
-        given = named(indices, n)
+        given = gathering.named(indices, n)
         for d in kl.static_range(len(indices)):
-            checked(given[d], x.shape[AXIS + d], bad)
+            gathering.checked(given[d], x.shape[AXIS + d], bad)
     kl.barrier()
     if item == 0 and bad[0] != 0:
         kl.atomic_or(flag, 0, 1)
@@ -76,7 +67,7 @@ class _Scattered(Body):
     x: Any
     indices: Any
     values: Any
-    where: Where
+    where: gathering.Where
     number: bool
 
     def do(self, outer: tuple[kl.Scalar, ...], row: Any, m: kl.Scalar, lanes: int) -> None:
@@ -93,7 +84,7 @@ def scatter(
     flag: kl.Array | None,
     values: Any,
     *,
-    WHERE: Where,
+    WHERE: gathering.Where,
     NUMBER: bool,
     AT_ONCE: bool,
     SHARE: Share,
@@ -139,7 +130,7 @@ _FEW: Final = 4096
 """Elements written in one launch, whose workgroups look at all indices first."""
 
 
-def scattered(selection: Selection, value: Any) -> None:
+def scattered(selection: gathering.Selection, value: Any) -> None:
     """Writes a value to the elements selected; where one is named twice one of its values stays.
 
     Of `complex128`, whose halves are written one after the other, it may be the halves of two.
@@ -164,12 +155,12 @@ def scattered(selection: Selection, value: Any) -> None:
     view, indices, axis, known = selection
     if not isinstance(value, Storage):
         value = _bits(value, view.dtype) if _word(view)[1] == 1 else _everywhere(value, view)
-    flag = bad_index_flag(view.device)
+    flag = gathering.bad_index_flag(view.device)
     values, numbers = ((value,), ()) if isinstance(value, Storage) else ((), (value,))
     arrays = (view, *indices, *values, flag)
     _scatter.plan(arrays, axis, len(indices), known)(*arrays, *numbers)
     if not known:
-        check_flag(flag, indices, selection.extents)
+        gathering.check_flag(flag, indices, selection.extents)
 
 
 def _everywhere(value: Any, x: Any) -> Any:
@@ -207,7 +198,7 @@ def _write_scatter(
     x, *rest, flag = arrays
     number = None if len(rest) > count else Number(_bits(0, x.dtype))
     recipe = Recipe(*arrays, *((number,) if number else ()))
-    shape, indices = spread(tuple(rest[:count]))
+    shape, indices = gathering.spread(tuple(rest[:count]))
     extents = x.shape[axis : axis + count]
     whole = (*x.shape[:axis], *shape, *x.shape[axis + count :])
     values = number or _spread(recipe, rest[count], x.dtype, whole)
@@ -216,11 +207,11 @@ def _write_scatter(
     if known:
         flag = None
     elif not at_once:
-        check_in(recipe, indices, extents, flag)
+        gathering.check_in(recipe, indices, extents, flag)
     if written:
         flat = (*x.shape[:axis], prod(shape), *x.shape[axis + count :])
         values = number or reshaped(recipe, values, flat)
-        _scatter_in(recipe, x, indices, flag, values, Where(axis, count), at_once)
+        _scatter_in(recipe, x, indices, flag, values, gathering.Where(axis, count), at_once)
     return recipe.finish()
 
 
@@ -241,7 +232,7 @@ def _scatter_in(
     indices: tuple[Any, ...],
     flag: Any,
     values: Any,
-    where: Where,
+    where: gathering.Where,
     at_once: bool,
 ) -> None:
     """Values, one for each index of one shape, or a number, to where they say."""

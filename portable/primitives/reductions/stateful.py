@@ -17,15 +17,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.elementwise import recorded
 from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.maps.work import conversion_to
-from portable.primitives.reductions.axis import (
-    Cut,
-    column_strips,
-    cut,
-    grouped,
-    lanes_for,
-    launch_by_workgroup,
-    lies_crosswise,
-)
+from portable.primitives.reductions import axis
 from portable.primitives.reductions.kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.merging import CHAINS, Merge, folded_lanes
 from portable.primitives.tuning import best_for, moments_for
@@ -281,10 +273,10 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
         Whether the greatest are looked for.
     """
     kind = int32 if x.shape[-1] < 2**31 else int64
-    x, _ = grouped(x, list(range(x.ndim - 1)), [x.ndim - 1])
+    x, _ = axis.grouped(x, list(range(x.ndim - 1)), [x.ndim - 1])
     if _pays_to_turn(x):
         x = _turned(recipe, x)
-    if lies_crosswise(x):
+    if axis.lies_crosswise(x):
         values, places = _columns(recipe, x, largest, kind)
     else:
         values, places = _by_workgroup(recipe, x, None, largest, kind)
@@ -296,7 +288,7 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
 def _pays_to_turn(x: Any) -> bool:
     """Whether columns are first made rows: for work-items alone, where columns make no vectors."""
     alone = x.device.capabilities.single_work_items and x.shape[-1] >= _LONG
-    return alone and lies_crosswise(x) and lanes_for(x, int32, -2) == 1
+    return alone and axis.lies_crosswise(x) and axis.lanes_for(x, int32, -2) == 1
 
 
 def _turned(recipe: Recipe, x: Any) -> Any:
@@ -315,21 +307,21 @@ def _by_workgroup(
 ) -> tuple[Any, Any]:
     kind, alone = x.dtype.register, x.device.capabilities.single_work_items
     in_blocks = alone and places is None and x.shape[-1] >= _LONG and x.dtype.itemsize < _WIDE
-    lanes = lanes_for(x, x.dtype if in_blocks else kind_given, -1) if places is None else 1
-    how = cut(x, lanes)
+    lanes = axis.lanes_for(x, x.dtype if in_blocks else kind_given, -1) if places is None else 1
+    how = axis.cut(x, lanes)
     best = _new(recipe, x, how.sections)
     fold = Best(largest, kind, kind_given, lanes)
     if in_blocks:
         op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
         merge = Merge(op, kind, neutral(x.dtype), lanes=lanes)
         fold = BestOfBlocks(largest, kind, kind_given, lanes, merge, _BLOCK)
-    launch_by_workgroup(recipe, (x, places), best, fold, how)
+    axis.launch_by_workgroup(recipe, (x, places), best, fold, how)
     return best
 
 
 def _columns(recipe: Recipe, x: Any, largest: bool, kind: DType) -> tuple[Any, Any]:
-    lanes = lanes_for(x, kind, -2, meet=True)
-    cut = column_strips(x, lanes, best_for(x.device.capabilities))
+    lanes = axis.lanes_for(x, kind, -2, meet=True)
+    cut = axis.column_strips(x, lanes, best_for(x.device.capabilities))
     best = _new(recipe, x, cut.sections)
     cut.launch(recipe, x, best, Best(largest, x.dtype.register, kind, lanes))
     return best
@@ -363,28 +355,28 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     """
     position = int32 if x.shape[-1] < 2**31 else int64
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
-    crosswise = lies_crosswise(x)
-    merge = Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1))
-    how, arrays = cut(x, merge.lanes, rounds=True), (x,)
+    crosswise = axis.lies_crosswise(x)
+    merge = Merge(kl.add, kind, 0, lanes=axis.lanes_for(x, kind, -2 if crosswise else -1))
+    how, arrays = axis.cut(x, merge.lanes, rounds=True), (x,)
     fold = Spread(merge, position, root)
     if crosswise or how.sections > 1:
         *moments, section = _of_sections(recipe, x, fold)
         how, arrays = _whole(moments[0]), (*moments, np.int64(x.shape[-1]))
         fold = SpreadOfParts(merge, position, root, section)
-    launch_by_workgroup(recipe, arrays, (None, out, divisor), fold, how)
+    axis.launch_by_workgroup(recipe, arrays, (None, out, divisor), fold, how)
     return out.viewed((out.size,), (out.dtype.itemsize,))
 
 
 def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:
     """Means and squared deviations of sections of the last axis, and how long these are."""
-    if lies_crosswise(x):
-        columns = column_strips(x, fold.lanes, moments_for(x.device.capabilities))
+    if axis.lies_crosswise(x):
+        columns = axis.column_strips(x, fold.lanes, moments_for(x.device.capabilities))
         made = _two_empty(recipe, x, columns.sections, fold)
         columns.launch(recipe, x, made, fold)
         return *made, columns.section
-    how = cut(x, fold.lanes, rounds=True)
+    how = axis.cut(x, fold.lanes, rounds=True)
     made = _two_empty(recipe, x, how.sections, fold)
-    launch_by_workgroup(recipe, (x,), (*made, None), fold, how)
+    axis.launch_by_workgroup(recipe, (x,), (*made, None), fold, how)
     return *made, how.section
 
 
@@ -393,11 +385,11 @@ def _two_empty(recipe: Recipe, x: Any, sections: int, fold: Spread) -> tuple[Any
     return recipe.empty(shape, kind), recipe.empty(shape, kind)
 
 
-def _whole(x: Any) -> Cut:
+def _whole(x: Any) -> axis.Cut:
     """Rows in one section each, whatever their length."""
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     group = 1 if capabilities.single_work_items else min(_GROUP, capabilities.max_workgroup)
     width = min(group, power_of_two(length))
     tall = group // width
-    return Cut(width, tall, power_of_two(length), 1, -(-rows // tall))
+    return axis.Cut(width, tall, power_of_two(length), 1, -(-rows // tall))

@@ -21,13 +21,7 @@ from portable.dtypes import DType
 from portable.primitives.base.operands import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import (
-    Sections,
-    cut,
-    lanes_for,
-    launch_by_workgroup,
-    lies_crosswise,
-)
+from portable.primitives.reductions import axis
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.block_kernels import (
     BLOCK_LEVELS,
@@ -78,7 +72,7 @@ class Asked(NamedTuple):
     @property
     def lanes(self) -> int:
         """Neighbours along the axis that are loaded at a time, both where and from where."""
-        return min(lanes_for(x, self.merge.kind, -1) for x in (self.x, self.out))
+        return min(axis.lanes_for(x, self.merge.kind, -1) for x in (self.x, self.out))
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -102,7 +96,7 @@ def scan_in_blocks(asked: Asked) -> None:
     recipe, x, out, merge, shift = asked
     capabilities = asked.can
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    read, written = lanes_for(x, merge.kind, -1), lanes_for(out, merge.kind, -1)
+    read, written = axis.lanes_for(x, merge.kind, -1), axis.lanes_for(out, merge.kind, -1)
     lanes = read if written >= read else 1
     merge, streaming = merge.taking(lanes), streams(out.nbytes, capabilities)
     share = lines_for(capabilities)
@@ -229,7 +223,7 @@ def _scan_rows(asked: Asked) -> None:
     rows = prod(x.shape[:-1])
     tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
     held = Tile(merge.taking(asked.lanes), width, strips)
-    cut = Sections(held.size, width, tall, one=True)
+    cut = axis.Sections(held.size, width, tall, one=True)
     constants = {"TILE": held, "CUT": cut, "SHIFT": shift}
     items = width * tall
     recipe.launch(scan_by_workgroup, -(-rows // tall) * items, items, x, None, out, **constants)
@@ -238,11 +232,11 @@ def _scan_rows(asked: Asked) -> None:
 def _scan_sections(asked: Asked) -> None:
     """Sums the sections, scans the sums, scans the sections."""
     recipe, x, out, merge, shift = asked
-    how, merge = cut(x, asked.lanes), merge.taking(asked.lanes)
+    how, merge = axis.cut(x, asked.lanes), merge.taking(asked.lanes)
     starts = None
     if how.sections > 1:
         totals = recipe.empty((*x.shape[:-1], how.sections), merge.kind)
-        launch_by_workgroup(recipe, (x,), (totals,), merge, how)
+        axis.launch_by_workgroup(recipe, (x,), (totals,), merge, how)
         starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
     items = prod(x.shape[:-1]) * how.sections * how.width
@@ -256,7 +250,7 @@ def _scan_columns(asked: Asked) -> None:
     capabilities = asked.can
     cpu = capabilities.single_work_items
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
+    lanes = min(axis.lanes_for(x, merge.kind, -2), axis.lanes_for(out, merge.kind, -2))
     strip = _strip(-(-rows // lanes), capabilities) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
@@ -314,7 +308,7 @@ SCANS: Final = Ways[Asked, Callable[[], None]](
         "columns",
         "scan_columns chained_strip_scan",
         _one(_scan_columns),
-        lambda x: lies_crosswise(x.x),
+        lambda x: axis.lies_crosswise(x.x),
     ),
     Way(
         "in blocks",
