@@ -274,6 +274,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "iterate_bidiagonal sort_vectors": "tests/linalg/test_bidiagonal.py",
+    "change_both_sides": "tests/linalg/test_symmetric_panels.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values make_lines take_squares "
     "orthogonal_factors "
     "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
