@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -188,12 +189,7 @@ def _scalar_type(argument: Argument) -> Any:
 
 
 def _number_format(argument: Argument) -> str:
-    if argument.kind == "box":
-        return f"{BOXES_BYTES}s"
-    size, kind = argument.type.itemsize, argument.type.kind
-    if kind == "b":
-        return "?"
-    return {"f": " e f   d", "i": "bh i   q", "u": "BH I   Q"}[kind][size - 1]
+    return f"{BOXES_BYTES}s" if argument.kind == "box" else str(_scalar_type(argument).char)
 
 
 class _Setter:
@@ -210,7 +206,7 @@ class _Setter:
         numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
         formats = "".join(_number_format(arguments[i]) for i in numbers)
-        self._pack = struct.Struct("=" + formats).pack
+        self._pack = struct.Struct(formats).pack
         self._last: bytes | None = None
 
     def __call__(self, arguments: Sequence[Any]) -> None:
@@ -232,21 +228,12 @@ _MOST_JOBS: Final = 64
 
 
 class _Loaded(NamedTuple):
-    """What a driver holds of a program, and what enqueues it by numbers of workgroups."""
+    """What a driver holds of a program, and what enqueues so many workgroups of it."""
 
     built: cl.Program
     kernel: cl.Kernel
     set: _Setter
-    jobs: dict[tuple[int, int, int], bytes]
-
-    def job(self, groups: tuple[int, int, int], workgroup: tuple[int, int, int]) -> bytes:
-        """What enqueues it, without an event."""
-        job = self.jobs.get(groups)
-        if job is None:
-            if len(self.jobs) >= _MOST_JOBS:
-                self.jobs.clear()
-            job = self.jobs[groups] = job_of([Step(self.kernel, groups, workgroup)])
-        return job
+    job: Callable[[tuple[int, int, int]], bytes]
 
 
 class OpenCLExecutable(Executable):
@@ -286,8 +273,9 @@ class OpenCLExecutable(Executable):
     def _take(self, built: cl.Program) -> _Loaded:
         """Make the kernel object of a program, and put the program among those that are kept."""
         kernel = self._new_kernel(built)
-        setter = _Setter(kernel, self._program.arguments)
-        self._loaded = loaded = _Loaded(built, kernel, setter, {})
+        setter, workgroup = _Setter(kernel, self._program.arguments), self._workgroup
+        job = lru_cache(_MOST_JOBS)(lambda groups: job_of([Step(kernel, groups, workgroup)]))
+        self._loaded = loaded = _Loaded(built, kernel, setter, job)
         self.launched = True  # about to be, or it would not have been loaded
         self._runtime.programs.add(self)
         return loaded
@@ -316,17 +304,17 @@ class OpenCLExecutable(Executable):
         Each call in here is a hundredth of a launch, so that there are few.
         """
         runtime = self._runtime
-        if runtime.has_chosen and (captured := runtime.captured) is not None:
-            captured.add(Step(self._bound(arguments), groups, self._workgroup))
-            return
         noting = None if timeline.recording is None else self._noting(groups)
         try:
             with runtime.gate.lock:
+                if runtime.has_chosen and (captured := runtime.captured) is not None:
+                    captured.add(Step(self._bound(arguments), groups, self._workgroup))
+                    return
                 loaded = self._loaded or self._load()
                 loaded.set(arguments)
                 self.launched = True
                 if noting is None and not runtime.blocking:
-                    runtime.enqueue(loaded.job(groups, self._workgroup), self._program.name)
+                    runtime.enqueue(loaded.job(groups), self._program.name)
                     return
                 queue, kernel = runtime.current(), loaded.kernel
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
@@ -404,8 +392,5 @@ class OpenCLExecutable(Executable):
         with self._runtime.gate.lock:
             loaded = self._loaded or self._load()
             kernel = self._new_kernel(loaded.built)
-            try:
-                kernel.set_args(*arguments)
-            except (cl.Error, struct.error) as error:
-                raise launch_error(error, f"launching {self._program.name}") from error
+            kernel.set_args(*arguments)
         return kernel

@@ -379,14 +379,11 @@ class Runtime:
         self.gate.pass_through()
         self.wait_for_all(self._queues())
 
-    def wait_for_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+    def wait_for_all(self, queues: Sequence[cl.CommandQueue], *, heard: bool = False) -> None:
         """Wait for some queues; a fault of the device becomes `DeviceFaultError`."""
-        if self.gate.abandoned:  # which may never end
-            wait_listening(self.gate, self.name, lambda: self._finish_all(queues))
-        else:
-            self._finish_all(queues)
-
-    def _finish_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+        if self.gate.abandoned and not heard:  # which may never end
+            wait_listening(self.gate, self.name, lambda: self.wait_for_all(queues, heard=True))
+            return
         try:
             for queue in queues:
                 queue.finish()
@@ -482,13 +479,6 @@ class Runtime:
         chosen = self._chosen.get()
         return chosen if isinstance(chosen, CapturedQueue) else None
 
-    @property
-    def beside(self) -> OpenCLQueue:
-        """The queue for what is done beside the current one's work."""
-        if self._beside is None:
-            self._beside = self.further_queue()
-        return self._beside
-
     def enqueue(self, job: bytes, what: str) -> None:
         """Enqueues launches that were made a job of, in the current queue and the one beside it."""
         beside = 0 if self._beside is None else self._beside.handle.int_ptr
@@ -503,7 +493,8 @@ class Runtime:
 
         What is beside other work already follows it.
         """
-        captured, beside = self.captured, self.beside
+        captured, beside = self.captured, self._beside or self.further_queue()
+        self._beside = beside
         if captured is not None:
             captured.at_once(self, first, second)
             return
