@@ -7,8 +7,10 @@ import pytest
 
 import portable
 from portable import lang as kl
+from portable.lang.launch.geometry import groups
+from portable.linalg.base.tiling import Tiling
 from portable.linalg.factorisations.matrices import copied, turned
-from portable.linalg.spectral.symmetric_panels import symmetric_panels
+from portable.linalg.spectral.symmetric_panels import change_both_sides, symmetric_panels
 from portable.sim import checks
 from tests.linalg.spectral_matrices import hermitian, random
 
@@ -29,3 +31,17 @@ def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int)
     q, eps = basis[0].astype(np.float64), np.finfo(np.float32).eps
     assert np.linalg.norm(q.T @ q - np.eye(n), 2) <= 30 * eps
     assert np.linalg.norm(q @ band @ q.T - a, 2) <= 30 * eps * np.linalg.norm(a, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 16, 45, 64])
+def test_a_symmetric_change_reaches_both_sides(n: int, dtype: str) -> None:
+    """Squares of 16, of which some lie on the diagonal and some reach beyond the matrix."""
+    z, v, c = random((n, 4), dtype), random((n, 4), dtype, 1), random((n, n), dtype)
+    left, right = np.hstack([z, v]), np.hstack([v, z]).T.copy()
+    c = hermitian(c)
+    wanted, half = c - left @ right, -(-n // 32)
+    with portable.use("simulator"):
+        launch = change_both_sides[groups(2 * half + 1, half), 16]
+        launch(left, right, c, TILING=Tiling(16, 16, 8, 2, units=False))
+    np.testing.assert_allclose(c, wanted, atol=100 * np.finfo(dtype).eps)

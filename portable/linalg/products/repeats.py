@@ -28,7 +28,7 @@ from portable.system.isolation import collected_later
 _KEPT: Final = 8
 """Plans that a thread keeps."""
 
-_SHARE: Final = 128
+_SHARE: Final = 64
 """The part of a device's memory that the arrays of a plan which is kept may have."""
 
 _LEAST_BYTES: Final = 32 << 20
