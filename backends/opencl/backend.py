@@ -164,7 +164,7 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
 
     def memory(self) -> MemoryUse:
         """Of the pools of all queues; OpenCL does not say what is free."""
-        further = (queue.pool for queue in self._runtime.further)
+        further = (queue.pool for queue in list(self._runtime.further))
         pools = [self._pool, *(pool for pool in further if pool is not None)]
         return MemoryUse(
             sum(pool.active_bytes for pool in pools),
