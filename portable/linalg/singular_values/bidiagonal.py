@@ -121,7 +121,11 @@ def counted(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> 
         for v in kl.static_range(VECTORS):
             pivot = rest[v] + kl.splat(on, LANES)
             counts[v] = counts[v] - (kl.bitcast(pivot, INT) >> sign)
-            quotient = rest[v] / pivot
+            if LANES == 1 and kind == kl.f32:  # an H200 divides such large numbers in branches
+                root = kl.rsqrt(kl.abs(pivot))
+                quotient = rest[v] * kl.copysign(root, pivot) * root
+            else:
+                quotient = rest[v] / pivot
             limited = kl.where(quotient == quotient, quotient, kl.splat(kl.cast(1, kind), LANES))
             if LANES == 1:  # without a branch, so that the loads of later rows are under way
                 rest[v] = kl.where(off > 0, limited * off, off) - points[v]
