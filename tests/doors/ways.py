@@ -289,7 +289,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_grams deviations gram_rows multiply_rows": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
-    "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
     "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -47,27 +45,3 @@ def test_a_symmetric_change_reaches_both_sides(n: int, dtype: str) -> None:
         launch = change_both_sides[groups(2 * half + 1, half), 16]
         launch(left, right, c, TILING=Tiling(16, 16, 8, 2, units=False))
     np.testing.assert_allclose(c, wanted, atol=100 * np.finfo(dtype).eps)
-
-
-def test_work_at_the_same_time_is_repeated_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time it is prepared, each piece by itself; from the third on both go at once."""
-    device, pairs = portable.device("cpu:native"), list[int]()
-    a = hermitian(random((64, 64), "float32"))
-
-    def counted(first: Callable[[], object], second: Callable[[], object]) -> None:
-        pairs[-1] += 1
-        second()
-        first()
-
-    monkeypatch.setattr(device, "at_once", counted)
-    panels, reduce = symmetric_panels(device, 64, 16, kl.f32, wanted=True)
-    bands = []
-    for _ in range(3):
-        pairs.append(0)
-        copied(device, a[None], turned(panels.whole))
-        reduce()
-        bands.append(panels.whole[0].copy())
-    assert pairs[2] == pairs[0] > 1
-    assert not pairs[1]
-    for band in bands[1:]:
-        np.testing.assert_allclose(np.tril(band), np.tril(bands[0]), atol=1e-3)
