@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from portable import registry
 from portable.backend import Device
+from portable.gf2 import text
 from portable.gf2.batches import Stages, eliminate_in_batches, stage
 from portable.gf2.eliminate import checked_leads, eliminate, leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
@@ -23,16 +24,6 @@ from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import SUFFIX, Words, packed_bytes, packed_header, write_packed
 from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
-from portable.gf2.text import (
-    Files,
-    Name,
-    read_rows,
-    shape_of,
-    text_bytes,
-    widened,
-    write_lines,
-    write_text,
-)
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 from portable.system.files import put_in_place, require_room, target_of
@@ -41,7 +32,7 @@ from portable.system.files import put_in_place, require_room, target_of
 
 
 def eliminate_files_together(
-    files: Files, member: Member, stages: Stages | None = None
+    files: text.Files, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
     """`eliminate_file` by the members of a group; errors are raised in all of them alike.
 
@@ -62,11 +53,11 @@ def eliminate_files_together(
     part = member.rank, member.size
     with member.agreeing():
         (held, wide), (given, width) = (
-            read_rows(path, files.columns, share=part, progress=stage(stages, name))
+            text.read_rows(path, files.columns, share=part, progress=stage(stages, name))
             for path, name in ((files.eliminators, "eliminators"), (files.rows, "rows"))
         )
     columns = max(member.exchange(max(wide, width)))
-    held, given = (widened(x, columns) for x in (held, given))
+    held, given = (text.widened(x, columns) for x in (held, given))
     leads_here = leading_columns(BitMatrix.from_words(held, columns, device=member.device))
     leads = np.concatenate(member.exchange(leads_here))
     with member.agreeing():
@@ -94,7 +85,7 @@ def _by_columns(words: Words, shares: Shares, member: Member) -> Words:
     return np.concatenate(member.all_to_all(parts))
 
 
-def _write_together(out: Name, words: Words, columns: int, member: Member) -> None:
+def _write_together(out: text.Name, words: Words, columns: int, member: Member) -> None:
     """Each process writes its rows where they belong; then the file takes its name."""
     write, size = _content(out, words, columns)
     sizes = member.exchange(size)
@@ -120,16 +111,16 @@ def _write_together(out: Name, words: Words, columns: int, member: Member) -> No
         raise
 
 
-def _packs(out: Name) -> bool:
+def _packs(out: text.Name) -> bool:
     return Path(out).suffix == SUFFIX
 
 
-def _content(out: Name, words: Words, columns: int) -> tuple[Callable[[Any], Any], int]:
+def _content(out: text.Name, words: Words, columns: int) -> tuple[Callable[[Any], Any], int]:
     """What writes the rows to an open file, and how many bytes it writes."""
     if _packs(out):
         data = np.ascontiguousarray(words).astype("<u8", copy=False)
         return lambda file: file.write(data.data), data.nbytes
-    return lambda file: write_lines(file, words, columns), text_bytes(words, columns)
+    return lambda file: text.write_lines(file, words, columns), text.text_bytes(words, columns)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -139,7 +130,7 @@ _SHARE: Final = 0.7
 
 
 def read_matrix(
-    path: Name,
+    path: text.Name,
     *,
     columns: int | None = None,
     device: str | Device | None = None,
@@ -165,11 +156,11 @@ def read_matrix(
     ShapeError
         For a packed file with another number of columns.
     """
-    words, width = read_rows(path, columns, progress=progress)
+    words, width = text.read_rows(path, columns, progress=progress)
     return BitMatrix.from_words(words, width, device=device)
 
 
-def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = None) -> None:
+def write_matrix(path: text.Name, matrix: BitMatrix, *, progress: Progress | None = None) -> None:
     """Writes a matrix to a file, whole or not at all.
 
     Parameters
@@ -189,13 +180,13 @@ def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = N
     if Path(path).suffix == SUFFIX:
         write_packed(path, matrix.to_words(), matrix.shape[1])
     else:
-        write_text(path, matrix.to_words(), matrix.shape[1], progress=progress)
+        text.write_text(path, matrix.to_words(), matrix.shape[1], progress=progress)
 
 
 def eliminate_file(
-    eliminators: Name,
-    rows: Name,
-    out: Name,
+    eliminators: text.Name,
+    rows: text.Name,
+    out: text.Name,
     *,
     columns: int | None = None,
     device: str | Device | None = None,
@@ -248,7 +239,7 @@ def eliminate_file(
         raise ValueError("eliminate_file takes one of group=, comm= with or without device=")
     if group is None:
         group = group_of([registry.device(device)] if comm is None else comm, device=device)
-    files = Files(eliminators, rows, out, columns)
+    files = text.Files(eliminators, rows, out, columns)
 
     def work(member: Member) -> NDArray[np.bool_]:
         tell = stages if member.rank == 0 else None
@@ -258,11 +249,11 @@ def eliminate_file(
 
 
 def _eliminate_files(
-    files: Files, memory: int | None, member: Member, stages: Stages | None
+    files: text.Files, memory: int | None, member: Member, stages: Stages | None
 ) -> NDArray[np.bool_]:
     """What each member of a group does."""
     with member.agreeing():
-        shapes = [shape_of(path, files.columns) for path in (files.eliminators, files.rows)]
+        shapes = [text.shape_of(path, files.columns) for path in (files.eliminators, files.rows)]
         columns = max(shape[1] for shape in shapes)
         _require_place(files.out, shapes[1][0], columns)
     room = memory or _room(sum(packed_bytes(rows, columns) for rows, _ in shapes), member)
@@ -281,14 +272,14 @@ def _eliminate_files(
 
 
 def _read_to(
-    device: Device, path: Name, columns: int, files: Files, progress: Progress | None
+    device: Device, path: text.Name, columns: int, files: text.Files, progress: Progress | None
 ) -> BitMatrix:
     """A file's rows with so many columns, which it may have fewer of unless `files` says them."""
-    words, _ = read_rows(path, files.columns, progress=progress)
-    return BitMatrix.from_words(widened(words, columns), columns, device=device)
+    words, _ = text.read_rows(path, files.columns, progress=progress)
+    return BitMatrix.from_words(text.widened(words, columns), columns, device=device)
 
 
-def _require_place(out: Name, rows: int, columns: int) -> None:
+def _require_place(out: text.Name, rows: int, columns: int) -> None:
     """Refuses to begin what could not be written; how long text will be is not known yet."""
     folder = target_of(out).parent
     if not folder.is_dir():

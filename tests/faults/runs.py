@@ -27,7 +27,7 @@ from portable.linalg.factorisations import holding, qr
 from portable.linalg.products.kernels import gemm_naive, gemm_tiles, keep
 from portable.linalg.products.launches import Sharing, first_launch
 from portable.linalg.singular_values.direct_kernels import DirectShape
-from portable.linalg.singular_values.svdvals import Direct, directly
+from portable.linalg.singular_values.svdvals import Asked, Direct, directly
 from portable.nn import fused
 from tests.faults import array_runs, spectral_runs
 from tests.faults.running import RUNS, close, device, empty, random, run
@@ -325,7 +325,8 @@ def a_system_of_equations_through_memory() -> None:
 def straight_to_two_diagonals() -> None:
     a, device = random(1, 11, 9), pt.device()
     values = device.empty((1, 9), pt.float32)
-    directly(device, a, values, Direct(DirectShape(lanes=2, rows=2, team=4, teams=3), 1))
+    layout = Direct(DirectShape(lanes=2, rows=2, team=4, teams=3), 1)
+    directly(Asked(device, a, values), layout)
     close(values, np.linalg.svd(a, compute_uv=False))
 
 

@@ -14,7 +14,7 @@ from portable import dtypes
 from portable.backend import Device
 from portable.linalg import svdvals
 from portable.linalg.singular_values.direct_kernels import DirectShape
-from portable.linalg.singular_values.svdvals import Direct, direct_layout, directly
+from portable.linalg.singular_values.svdvals import Asked, Direct, direct_layout, directly
 from portable.sim import checks
 from tests.linalg.matrices import TOLERANCE, matrices
 from tests.support.compilers import CUDA
@@ -41,7 +41,7 @@ def check(a: np.ndarray, found: np.ndarray) -> None:
 def laid_out(device: Device, a: np.ndarray, layout: Direct, **options: Any) -> np.ndarray:
     with portable.use(device.name):
         values = device.empty((1, min(a.shape)), dtypes.dtype(a.dtype).register)
-        directly(device, device.from_numpy(a), values, layout, **options)
+        directly(Asked(device, device.from_numpy(a), values, **options), layout)
         return device.to_numpy(values)[0]
 
 

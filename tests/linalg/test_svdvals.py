@@ -13,7 +13,7 @@ from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import svdvals
 from portable.linalg.dense.shapes import tuned
-from portable.linalg.singular_values.svdvals import in_stages
+from portable.linalg.singular_values.svdvals import Asked, in_stages
 from portable.sim import checks
 from portable.tune.space import Parameters
 from tests.linalg.matrices import TOLERANCE, matrices
@@ -49,7 +49,7 @@ def staged(device: Device, a: np.ndarray, choice: Parameters = SMALL, **options:
     """By the three stages, however small the matrix is."""
     with portable.use(device.name):
         values = device.empty((1, min(a.shape)), dtype_of(a.dtype).register)
-        in_stages(device, device.from_numpy(a), values, choice, **options)
+        in_stages(Asked(device, device.from_numpy(a), values, **options), choice)
         return device.to_numpy(values)[0]
 
 

@@ -136,20 +136,15 @@ class BindingTranslator(CallTranslator):
                 "write range(...), which makes one loop of the program",
             )
 
-    def visit_listcomp(self, node: ast.ListComp) -> tuple[Any, ...]:
-        """``[f(x) for x in ...]``: a tuple."""
-        return self._comprehension(node)
-
-    def visit_generatorexp(self, node: ast.GeneratorExp) -> tuple[Any, ...]:
-        """``f(x) for x in ...``: a tuple."""
-        return self._comprehension(node)
-
-    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
+    def visit_listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
+        """``[f(x) for x in ...]``, or without brackets: a tuple."""
         before, out = self.frame.env, list[Any]()
         self.frame.env = dict(before)
         self._generate(node, 0, out)
         self.frame.env = before
         return tuple(out)
+
+    visit_generatorexp = visit_listcomp
 
     def _generate(self, node: ast.ListComp | ast.GeneratorExp, depth: int, out: list[Any]) -> None:
         if depth == len(node.generators):

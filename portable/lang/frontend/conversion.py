@@ -200,9 +200,7 @@ def as_type(builder: Builder, x: Number, dtype: dtypes.DType) -> Value:
     if isinstance(x, Value):
         if x.dtype is dtype:
             return Value(x.expr)
-        if x.weak:
-            for slot in x.slots:
-                builder.inference.widen(slot, dtype)
+        builder.inference.widen(x, dtype)
         return _cast_value(x, dtype)
     return Value(_literal(builder, x, dtype))
 
@@ -222,7 +220,7 @@ def _literal(builder: Builder, x: Number, dtype: dtypes.DType) -> e.Const:
         builder.fail(
             f"the float {x!r} cannot become {dtype.short}", f"write kl.{dtype.short}({x!r})"
         )
-    low, high = _range_of(dtype)
+    low, high = range_of(dtype)
     if not low <= x <= high:
         builder.fail(
             f"{x} does not fit {dtype.short}, which holds {low} to {high}",
@@ -283,9 +281,8 @@ def cast(builder: Builder, x: Number, dtype: dtypes.DType) -> Value | Complex:
     if not isinstance(x, Value):
         number = _saturated(x, dtype) if isinstance(x, float) and dtype.is_integer else x
         x = _explicit_constant(builder, number, register)
-    elif x.weak:
-        for slot in x.slots:
-            builder.inference.widen(slot, register)
+    else:
+        builder.inference.widen(x, register)
     if storage is not None and storage.is_integer and x.dtype.is_float:
         return _limited(_cast_value(x, register), storage)
     return _cast_value(x, register, storage)
@@ -293,7 +290,7 @@ def cast(builder: Builder, x: Number, dtype: dtypes.DType) -> Value | Complex:
 
 def _limited(x: Value, dtype: dtypes.DType) -> Value:
     """What a float became, limited to what a narrower integer holds."""
-    low, high = _range_of(dtype)
+    low, high = range_of(dtype)
     if low:
         x = Value(e.Binary("max", x.expr, _alike(x, low)))
     return Value(e.Binary("min", x.expr, _alike(x, high)))
@@ -334,7 +331,7 @@ def _explicit_constant(builder: Builder, x: Number, dtype: dtypes.DType) -> Valu
     return Value(wrapped)
 
 
-def _range_of(dtype: dtypes.DType) -> tuple[int, int]:
+def range_of(dtype: dtypes.DType) -> tuple[int, int]:
     """The least and the greatest integer that a type holds."""
     if dtype.kind == "u":
         return 0, 2**dtype.bits - 1
@@ -342,7 +339,7 @@ def _range_of(dtype: dtypes.DType) -> tuple[int, int]:
 
 
 def _saturated(x: float, dtype: dtypes.DType) -> int:
-    low, high = _range_of(dtype)
+    low, high = range_of(dtype)
     if x != x:
         return 0
     return low if x <= low else high if x >= high else int(x)

@@ -7,7 +7,7 @@ from typing import Any
 from portable.dtypes import DType, bool_
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_index, as_type, register_of
+from portable.lang.frontend.conversion import as_index, as_type, range_of, register_of
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -348,8 +348,7 @@ def _remark_narrowing(builder: Builder, array: Array, value: Value) -> None:
 
 def _check_literal(builder: Builder, array: Array, value: int) -> None:
     dtype = array.dtype
-    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
-    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    low, high = range_of(dtype)
     if not low <= value <= high:
         builder.fail(f"{value} does not fit {dtype.short} array {array.name}")
 

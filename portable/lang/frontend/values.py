@@ -202,13 +202,14 @@ class Inference:
         """The type by which a slot's number is carried."""
         return self.carriers.setdefault(slot, default)
 
-    def widen(self, slot: Slot, dtype: DType) -> None:
-        """Asks that a slot's number be carried by at least this type of the same kind."""
-        held = self.carriers[slot]
-        same_kind = held.is_float == dtype.is_float and held.is_integer == dtype.is_integer
-        if same_kind and dtype.itemsize > held.itemsize:
-            self.carriers[slot] = int64 if dtype.is_integer else dtype
-            self.changed = True
+    def widen(self, x: Value, dtype: DType) -> None:
+        """Asks that a weak number be carried by at least this type of the same kind."""
+        for slot in x.slots if x.weak else ():
+            held = self.carriers[slot]
+            same_kind = held.is_float == dtype.is_float and held.is_integer == dtype.is_integer
+            if same_kind and dtype.itemsize > held.itemsize:
+                self.carriers[slot] = int64 if dtype.is_integer else dtype
+                self.changed = True
 
 
 # -- values ----------------------------------------------------------------------------------------

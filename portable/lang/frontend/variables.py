@@ -203,9 +203,7 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
             return _spread(e.Const(0, dtype), kind)  # for this pass; the next has a wider type
         number = int(value) if dtype.is_integer else value
         return _spread(as_type(builder, number, dtype).expr, kind)
-    if value.weak:
-        for slot in value.slots:
-            builder.inference.widen(slot, dtype)
+    builder.inference.widen(value, dtype)
     builder.meet(v.Value(target.var), value)
     if value.dtype is not dtype:
         lanes = value.lanes

@@ -408,7 +408,7 @@ class Launcher:
 
     def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
         """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
-        asked = self._kernel.dimensions(wanted, device)
+        asked = self._kernel.traits(wanted, device).dimensions
         if asked > 1:
             assert not isinstance(self._ndrange, Groups)
             several = ", ".join(("n", "m", "k")[:asked])
@@ -444,7 +444,7 @@ class Launcher:
             self._kernel.options,
         )
         ragged = ragged_dims(self._ndrange, workgroup)
-        if ragged and self._kernel.exact(whole, device):
+        if ragged and self._kernel.traits(whole, device).exact:
             return replace(whole, ragged=ragged)
         return whole
 

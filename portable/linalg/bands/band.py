@@ -10,14 +10,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
-from portable.linalg.bands.kernels import (
-    Kept,
-    item_wave,
-    load_band,
-    move_band,
-    store_bidiagonal,
-    vector_packs,
-)
+from portable.linalg.bands import kernels
 from portable.linalg.bands.panels import panel_packs, panel_wave
 from portable.linalg.bands.plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
 from portable.linalg.bands.products import product_packs
@@ -33,7 +26,7 @@ _WIDEST: Final = 4096
 _WORKGROUP: Final = 256
 _SCALED_TO: Final = 20
 _WIDEST_TILE: Final = 16
-_NONE: Final = Kept(None, None)
+_NONE: Final = kernels.Kept(None, None)
 
 
 @takes_other_libraries
@@ -150,7 +143,7 @@ def chase(
     largest: Any,
     out: tuple[Any, Any],
     plan: Plan,
-    kept: Kept = _NONE,
+    kept: kernels.Kept = _NONE,
 ) -> None:
     """Reduces a band as planned; without stages it is bidiagonal already.
 
@@ -177,12 +170,14 @@ def chase(
     sync = device.empty((max(sum(needed), 1),), kl.i32)
     layout = plan.layout(plan.stages[0]) if plan.stages else Layout(4, 1)
     work = device.empty((layout.places(columns),), plan.storage)
-    load_band[work.shape[0], _WORKGROUP](ab, largest, work, sync, LAYOUT=layout, TARGET=target)
+    kernels.load_band[work.shape[0], _WORKGROUP](
+        ab, largest, work, sync, LAYOUT=layout, TARGET=target
+    )
     for number, stage in enumerate(plan.stages):
         if plan.layout(stage) != layout:
             before, source, layout = layout, work, plan.layout(stage)
             work = device.empty((layout.places(columns),), plan.storage)
-            move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
+            kernels.move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
         start = sum(needed[:number])
         flags = sync[start : start + needed[number]]
         if plan.in_packs(stage):
@@ -190,7 +185,7 @@ def chase(
         else:
             _run_waves(work, n, stage, layout)
     last = e if n > 1 else None
-    store_bidiagonal[n, _WORKGROUP](work, largest, d, last, LAYOUT=layout, TARGET=target)
+    kernels.store_bidiagonal[n, _WORKGROUP](work, largest, d, last, LAYOUT=layout, TARGET=target)
 
 
 def _exponent(storage: DType, u: int) -> int:
@@ -201,13 +196,13 @@ def _exponent(storage: DType, u: int) -> int:
     return 14 - u.bit_length() if storage is kl.f16 else _SCALED_TO
 
 
-def _run_packs(work: Any, sync: Any, n: int, stage: Stage, kept: Kept) -> None:
+def _run_packs(work: Any, sync: Any, n: int, stage: Stage, kept: kernels.Kept) -> None:
     b, packs = stage.bandwidth, groups(stage.pack_count(n))
     match stage.residency:
         case "vectors":
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
-            vector_packs[packs, 1](work, sync, n, kept, B=b, **vectors, **ahead)
+            kernels.vector_packs[packs, 1](work, sync, n, kept, B=b, **vectors, **ahead)
         case "products":
             tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
             product_packs[packs, 1](work, sync, n, **tiles)
@@ -230,4 +225,4 @@ def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
                 panel_wave[sweeps, stage.items](work, n, wave, first, **panels)
             case _:
                 shape = stage.item_shape(layout)
-                item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)
+                kernels.item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)

@@ -13,14 +13,7 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
-from portable.linalg.products.kernels import (
-    gemm_naive,
-    gemm_share_sums,
-    gemm_shares,
-    gemm_sums,
-    gemm_tiles,
-    keep,
-)
+from portable.linalg.products import kernels
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.slim import gemm_slim, slim_for
 from portable.linalg.products.tuning import schemes
@@ -117,7 +110,7 @@ class Sharing(NamedTuple):
             pieces = self.shared * count // (each * _LINE)
             how = {"TILING": self.tiling, "EACH": each, "ACTIVATION": activation}
             arguments = parts, alpha, bias, self.depth, self.groups, out
-            yield gemm_share_sums[groups(pieces), (_LINE, 1, 1)], arguments, how
+            yield kernels.gemm_share_sums[groups(pieces), (_LINE, 1, 1)], arguments, how
 
 
 def sharing_for(tiling: Tiling, tiles: int, most: int, depth: int) -> Sharing | None:
@@ -143,7 +136,7 @@ def sharing_for(tiling: Tiling, tiles: int, most: int, depth: int) -> Sharing | 
 
 def first_launch(sharing: Sharing, items: int) -> Launcher:
     """The kernel that makes tiles and shares, of so many work-items each."""
-    return gemm_shares[groups(sharing.groups), (items, 1, 1)]
+    return kernels.gemm_shares[groups(sharing.groups), (items, 1, 1)]
 
 
 Step = tuple[Launcher, tuple[Any, ...], dict[str, Any]]
@@ -246,7 +239,7 @@ class Asked(NamedTuple):
 
 def _naive(asked: Asked) -> Iterator[TileLaunch]:
     square = (_EDGE, _EDGE, 1)
-    launcher = _over_tiles(gemm_naive, asked.shape, _EDGE, _EDGE, square)
+    launcher = _over_tiles(kernels.gemm_naive, asked.shape, _EDGE, _EDGE, square)
     yield TileLaunch(launcher, asked.constants)
 
 
@@ -267,8 +260,8 @@ def _slim(asked: Asked) -> Iterator[TileLaunch]:
     if tiles is None:
         return
     slim, parts, items = tiles
-    settings = {**constants, "ACTIVATION": keep} if parts > 1 else constants
-    whole = not slim.clamped and settings["ACTIVATION"] is keep
+    settings = {**constants, "ACTIVATION": kernels.keep} if parts > 1 else constants
+    whole = not slim.clamped and settings["ACTIVATION"] is kernels.keep
     given = {"SLIM": slim._replace(whole=whole), **settings}
     yield TileLaunch(gemm_slim[items, 1], given, parts)
 
@@ -356,7 +349,7 @@ def _split_k(
     units = device.capabilities.compute_units
     if parts == 1:
         return tiles_launch(choice, shape, constants, compute_units=units)
-    sums = {**constants, "ACTIVATION": keep}
+    sums = {**constants, "ACTIVATION": kernels.keep}
     return tiles_launch(choice, (parts, *shape), sums, parts, units)
 
 
@@ -388,7 +381,7 @@ def in_order(
         one = 1.0 if alpha is None else type(alpha)(1)
         yield launcher, (one, a, b, 0 * one, None, None, partial), constants
         arguments = partial, alpha, beta, c, bias, out
-        yield gemm_sums[prod(out.shape), _LINE], arguments, {"ACTIVATION": activation}
+        yield kernels.gemm_sums[prod(out.shape), _LINE], arguments, {"ACTIVATION": activation}
     else:
         yield launcher, args, constants
 
@@ -420,7 +413,7 @@ def tiles_launch(
     tiling = Tiling.of(parameters, split=split, split_k=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
     most = compute_units * parameters["RESIDENT"] if tiling.persistent else 0
-    launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
+    launcher = _over_tiles(kernels.gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
     return TileLaunch(launcher, {"TILING": tiling, **settings}, parts)
 
 

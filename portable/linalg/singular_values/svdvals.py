@@ -12,7 +12,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
@@ -322,9 +322,7 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
     *lead, m, n = (int(x) for x in a.shape)
     values = device.empty((prod(lead), min(m, n)), kind)
     if prod(values.shape) > 0:
-        asked = Asked(device, (prod(lead), m, n), kind)
-        checks: Any = {"check_finite": check_finite, "progress": progress}
-        SINGULAR_VALUES.first(asked)(device, a, values, **checks)
+        SINGULAR_VALUES.first(Asked(device, a, values, check_finite, progress))()
     if not lead:
         return values[0]  # type: ignore[no-any-return]
     return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))  # type: ignore[no-any-return]
@@ -334,17 +332,41 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 
 
 class Asked(NamedTuple):
-    """What is asked of the ways: where, of which matrices (count, m, n), and computed in what."""
+    """What is asked of the ways.
+
+    Attributes
+    ----------
+    device : Device
+        Where.
+    a : array, shape (..., m, n)
+        The matrices, which are not empty.
+    values : array, shape (matrices, min(m, n))
+        Where the values go.
+    check_finite, progress
+        As for `svdvals`.
+    """
 
     device: Device
-    shape: tuple[int, int, int]
-    kind: DType
+    a: Any
+    values: Any
+    check_finite: bool = True
+    progress: Progress | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many matrices there are, and their rows and columns."""
+        return self.values.shape[0], *(int(n) for n in self.a.shape[-2:])
+
+    @property
+    def kind(self) -> DType:
+        """What values are computed in."""
+        return dtype(self.values.dtype)
 
 
-def _by_rotations(asked: Asked) -> Iterator[Callable[..., None]]:
+def _by_rotations(asked: Asked) -> Iterator[Callable[[], None]]:
     shape = _jacobi_shape(asked)
     if shape is not None:
-        yield partial(_by_jacobi, shape)
+        yield partial(_by_jacobi, asked, shape)
 
 
 def _jacobi_shape(asked: Asked) -> RotationShape | None:
@@ -356,104 +378,54 @@ def _jacobi_shape(asked: Asked) -> RotationShape | None:
     return shape if shape.held and shape.columns <= most_columns else None
 
 
-def _by_jacobi(
-    shape: RotationShape,
-    device: Device,
-    a: Any,
-    values: Any,
-    *,
-    check_finite: bool,
-    progress: Progress | None,
-) -> None:
-    batch = values.shape[0]
-    kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
-    largest = device.empty((batch,), kind)
+def _by_jacobi(asked: Asked, shape: RotationShape) -> None:
+    device, batch = asked.device, asked.shape[0]
+    largest = device.empty((batch,), asked.kind)
     lone = device.capabilities.single_work_items
     items = 1 if lone else shape.pairs * shape.parts
-    jacobi_svdvals[groups(batch), items](a, values, largest, SHAPE=shape)
-    if check_finite:
+    jacobi_svdvals[groups(batch), items](asked.a, asked.values, largest, SHAPE=shape)
+    if asked.check_finite:
         require_finite(device, largest_magnitude(device, largest), "svdvals")
 
 
 # -- others ---------------------------------------------------------------------------------------
 
 
-def directly(
-    device: Device,
-    a: Any,
-    values: Any,
-    layout: Direct,
-    *,
-    check_finite: bool = True,
-    progress: Progress | None = None,
-) -> None:
-    """Puts the singular values of matrices that are not empty into `values`, a row each.
-
-    Parameters
-    ----------
-    device, a, values, check_finite, progress
-        As for `in_stages`.
-    layout : Direct
-        How the work is laid out.
-    """
+def directly(asked: Asked, layout: Direct) -> None:
+    """Puts singular values where they go, the work being laid out in a way."""
 
     def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
-        for result in direct_svdvals(device, matrices, largest, layout):
+        for result in direct_svdvals(asked.device, matrices, largest, layout):
             for stage in STAGES:
-                _tell(device, progress, stage)
+                _tell(asked.device, asked.progress, stage)
             yield result
 
-    _each(device, a, values, found, check_finite)
+    _each(asked, found)
 
 
-def in_stages(
-    device: Device,
-    a: Any,
-    values: Any,
-    choice: Parameters,
-    *,
-    check_finite: bool = True,
-    progress: Progress | None = None,
-) -> None:
-    """Puts the singular values of matrices that are not empty into `values`, a row each.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    a : array, shape (..., m, n)
-        The matrices.
-    values : array, shape (matrices, min(m, n))
-        Where the values go.
-    choice : dict
-        Tuned parameters: the bandwidth between the stages, and panels.
-    check_finite, progress
-        As for `svdvals`.
-    """
+def in_stages(asked: Asked, choice: Parameters) -> None:
+    """Puts singular values where they go, by tuned parameters: the band's width, and panels."""
 
     def found(matrices: Sequence[Any], largest: Sequence[Any]) -> Iterator[Any]:
         for matrix, size in zip(matrices, largest, strict=True):
-            yield _one_in_stages(device, matrix, size, choice, progress)
+            yield _one_in_stages(asked.device, matrix, size, choice, asked.progress)
 
-    _each(device, a, values, found, check_finite)
+    _each(asked, found)
 
 
-def _straight(asked: Asked) -> Iterator[Callable[..., None]]:
+def _straight(asked: Asked) -> Iterator[Callable[[], None]]:
     (_, m, n), can = asked.shape, asked.device.capabilities
     layout = direct_layout(max(m, n), min(m, n), asked.kind, can)
     if layout is not None:
-        yield partial(directly, layout=layout)
+        yield partial(directly, asked, layout)
 
 
-def _staged(asked: Asked) -> Iterator[Callable[..., None]]:
-    def make(device: Device, a: Any, values: Any, **checks: Any) -> None:
-        choices = tuned(asked.kind, min(asked.shape[1:]), device.capabilities)
-        first_accepted(choices, lambda x: in_stages(device, a, values, x, **checks))
-
-    yield make
+def _staged(asked: Asked) -> Iterator[Callable[[], None]]:
+    choices = tuned(asked.kind, min(asked.shape[1:]), asked.device.capabilities)
+    yield lambda: first_accepted(choices, lambda x: in_stages(asked, x))
 
 
-SINGULAR_VALUES: Final = Ways[Asked, Callable[..., None]](
+SINGULAR_VALUES: Final = Ways[Asked, Callable[[], None]](
     "singular values",
     Way("by rotations", "jacobi_svdvals", _by_rotations),
     Way("directly", "load_dense bidiagonalize bidiagonalize_each bisect store_values", _straight),
@@ -467,16 +439,13 @@ SINGULAR_VALUES: Final = Ways[Asked, Callable[..., None]](
 
 
 def _each(
-    device: Device,
-    a: Any,
-    values: Any,
-    scaled_values: Callable[[Sequence[Any], Sequence[Any]], Iterator[Any]],
-    check_finite: bool,
+    asked: Asked, scaled_values: Callable[[Sequence[Any], Sequence[Any]], Iterator[Any]]
 ) -> None:
     """Calls `scaled_values` with matrices and their largest magnitudes, and scales back."""
+    device, a, values = asked.device, asked.a, asked.values
     matrices = [a[index] for index in np.ndindex(*a.shape[:-2])] if a.ndim > 2 else [a]
     magnitudes = [largest_magnitude(device, x) for x in matrices]
-    if check_finite:
+    if asked.check_finite:
         one = magnitudes[0] if len(magnitudes) == 1 else largest_magnitude(device, *magnitudes)
         require_finite(device, one, "svdvals")
     scaled = scaled_values(matrices, magnitudes)

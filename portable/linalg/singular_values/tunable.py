@@ -11,7 +11,7 @@ import numpy as np
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float32, float64
 from portable.linalg.dense.shapes import SPACE
-from portable.linalg.singular_values.svdvals import in_stages
+from portable.linalg.singular_values.svdvals import Asked, in_stages
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
@@ -33,7 +33,7 @@ class _Spectrum:
 
     def run(self, choice: Parameters) -> None:
         """Enqueues the three stages."""
-        in_stages(self._device, self._a, self._values, choice, check_finite=False)
+        in_stages(Asked(self._device, self._a, self._values, check_finite=False), choice)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""

@@ -12,15 +12,8 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.kernel import kernel
 from portable.nn.activations import ACTIVATIONS, Activation
+from portable.nn.layers import unweighted
 from portable.nn.layers.layer import Chain, Flow, Layer, Residual, Shape, output_shapes
-from portable.nn.layers.unweighted import (
-    AvgPool2d,
-    Dropout,
-    Flatten,
-    GlobalAvgPool2d,
-    MaxPool2d,
-    Softmax,
-)
 from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, Conv2d, LayerNorm, Linear
 from portable.nn.stages import linear as kernels
 from portable.nn.stages.convolution import ConvolutionStage, NormalizedConvolutionStage
@@ -243,7 +236,9 @@ class Build:
 
     def skips(self, layer: Layer) -> bool:
         """Whether a layer leaves memory as it is."""
-        return isinstance(layer, Flatten) or (isinstance(layer, Dropout) and not self.training)
+        return isinstance(layer, unweighted.Flatten) or (
+            isinstance(layer, unweighted.Dropout) and not self.training
+        )
 
 
 _APPLYING: Final = (Linear, Conv2d, BatchNorm1d, BatchNorm2d, LayerNorm, Residual)
@@ -308,12 +303,12 @@ def _activation(layer: Layer) -> Activation | None:
 _STAGES: Final[tuple[tuple[Any, Callable[[Place, Any], Stage]], ...]] = (
     (Linear, lambda place, layer: LinearStage(place)),
     (Conv2d, ConvolutionStage),
-    ((MaxPool2d, AvgPool2d), PoolStage),
-    (GlobalAvgPool2d, lambda place, layer: GlobalPoolStage(place)),
+    ((unweighted.MaxPool2d, unweighted.AvgPool2d), PoolStage),
+    (unweighted.GlobalAvgPool2d, lambda place, layer: GlobalPoolStage(place)),
     ((BatchNorm1d, BatchNorm2d), BatchNormStage),
     (LayerNorm, LayerNormStage),
-    (Softmax, lambda place, layer: SoftmaxStage(place)),
-    (Dropout, DropoutStage),
+    (unweighted.Softmax, lambda place, layer: SoftmaxStage(place)),
+    (unweighted.Dropout, DropoutStage),
 )
 """What is made of each kind of layer; activations and what is made of layers stand apart."""
 

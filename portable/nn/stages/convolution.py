@@ -7,13 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable import conv
 from portable import lang as kl
-from portable.conv import (
-    conv2d,
-    conv2d_input_gradient,
-    conv2d_weight_gradient,
-    workspace_size,
-)
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.nn.layers.layer import Flow
@@ -63,7 +58,7 @@ class ConvolutionStage(kernels.BiasedStage):
         at = self.place
         if at.kind is not at.kind.register:
             return 0  # which type it has depends on the algorithm, and conv2d makes its own
-        asked = workspace_size(
+        asked = conv.workspace_size(
             (count, *at.inputs),
             tuple(at.weight.shape),
             dtype=at.kind,
@@ -80,7 +75,7 @@ class ConvolutionStage(kernels.BiasedStage):
     def _convolve(self, x: Any, y: Any, scratch: Any, weight: Any, bias: Any) -> None:
         at = self.place
         size = self._workspace(int(x.shape[0]))
-        conv2d(
+        conv.conv2d(
             x,
             weight,
             bias=bias,
@@ -98,12 +93,12 @@ class ConvolutionStage(kernels.BiasedStage):
         weight = self.place.weight
         # Steps whose gradients are beyond half precision are left out: no matter to warn of.
         with np.errstate(over="ignore"):
-            conv2d_weight_gradient(
+            conv.conv2d_weight_gradient(
                 flow.x, flow.dy, tuple(weight.shape), out=gradients[0], **self._settings
             )
         if flow.dx is not None:
             wide = max(self._settings["padding"]) > _MOST_PADDING
-            conv2d_input_gradient(
+            conv.conv2d_input_gradient(
                 flow.dy,
                 weight,
                 tuple(flow.x.shape),

@@ -10,7 +10,7 @@ from portable.dtypes import DType
 from portable.primitives.base.operands import collapsed
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import cut, lanes_for, launch_by_workgroup, reduced
-from portable.primitives.reductions.merging import Merge
+from portable.primitives.reductions.merging import Line, Merge
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Dot(Merge):
         """Both arrays."""
         return Pair(arrays[0], arrays[1])
 
-    def one(self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+    def one(self, line: Line, r: kl.Scalar) -> Any:
         """The product at `r` of a row."""
+        x, outer = line
         return kl.cast(x.left[*outer, r], self.kind) * kl.cast(x.right[*outer, r], self.kind)
 
-    def read(
-        self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar, axis: int = -1, ahead: int = 0
-    ) -> Any:
+    def read(self, line: Line, r: kl.Scalar, axis: int = -1, ahead: int = 0) -> Any:
         """The products in a work-item's lanes."""
+        x, outer = line
         left = kl.vload(x.left, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         right = kl.vload(x.right, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         return kl.cast(left, self.kind) * kl.cast(right, self.kind)

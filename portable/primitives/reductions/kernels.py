@@ -10,7 +10,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.library.collectives import arrived_last
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import CHAIN, CHAINS, LEVELS, next_stop
+from portable.primitives.reductions.merging import CHAIN, CHAINS, LEVELS, Line, next_stop
 
 # Reductions along the last axis in which the work-items of a workgroup share the work.
 #
@@ -93,7 +93,7 @@ def reduce_at_once(
     section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
     begin = s * section
     stop = begin + kl.minimum(section, length - begin)
-    total = MERGE.along(x, outer, begin, stop, tile, WIDTH, AHEAD, LEVELS)
+    total = MERGE.along(Line(x, outer), begin, stop, tile, WIDTH, AHEAD, LEVELS)
     total = kl.workgroup_reduce(MERGE, total)
     if item == 0:
         parts[*outer, s] = total
@@ -102,7 +102,7 @@ def reduce_at_once(
         if WIDTH == 1:
             # Work-items that are alone have many sections, since each adds up a short one.
             jump, merge = CHAINS * MERGE.lanes, MERGE.taking(MERGE.lanes)
-            rest = merge.along(parts, outer, 0, sections, jump, 1, CHAINS, LEVELS)
+            rest = merge.along(Line(parts, outer), 0, sections, jump, 1, CHAINS, LEVELS)
         else:
             for q in range(item, sections, WIDTH):
                 rest = MERGE(rest, parts[*outer, q])
@@ -175,11 +175,12 @@ def reduce_columns(
         first = s * SECTION
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
         for k in range(count):
-            strip[k] = FOLD.started(x, unravelled(vector_at(row, k, rows, FOLD.lanes), lead), first)
+            outer = unravelled(vector_at(row, k, rows, FOLD.lanes), lead)
+            strip[k] = FOLD.started(Line(x, outer), first)
         for r, ahead in kl.vector_range(first, stop, lanes=_AHEAD):
             for k in range(count):
                 outer = unravelled(vector_at(row, k, rows, FOLD.lanes), lead)
-                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], ahead)
+                strip[k] = FOLD.further(Line(x, outer), r, r - first, strip[k], ahead)
         for k in range(count):
             for n in kl.static_range(len(outs)):
                 keep_lanes(outs[n], row, k, s, strip[k][n], FOLD.lanes)
@@ -250,7 +251,8 @@ def reduce_strips(
     if inside:
         first, step = s * TALL + row, sections * TALL
         count, steps = x.shape[x.ndim - 1] - first, (step, _AHEAD * step)
-        merged, _, _ = MERGE.vectors(x, outer, first, count, steps, x.ndim - 2, _AHEAD)
+        line = Line(x, outer)
+        merged, _, _ = MERGE.vectors(line, first, count, steps, x.ndim - 2, _AHEAD)
     merged = merged_down(shared, merged, MERGE, WIDTH, TALL)
     if inside and row == 0:
         kl.vstore(parts, s, column, merged)
@@ -277,7 +279,7 @@ def segment_total(x: kl.Array, start: kl.Scalar, stop: kl.Scalar, step: int, MER
     for begin in range(start, stop, _CHAIN * step):
         chain = MERGE.nothing()
         for k in range(begin, kl.minimum(begin + _CHAIN * step, stop), step):
-            chain = MERGE(chain, MERGE.one(x, (), k))
+            chain = MERGE(chain, MERGE.one(Line(x, ()), k))
         total = MERGE(total, chain)
     return total
 
@@ -383,19 +385,10 @@ class Spread:
         zero = self.merge.nothing()
         return Moments(zero, zero, kl.cast(0, self.place))
 
-    def of_few(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        first: kl.Scalar,
-        step: int,
-        origin: kl.Scalar,
-        AXIS: int,
-    ) -> Any:
+    def of_few(self, line: Line, first: kl.Scalar, step: int, origin: kl.Scalar, AXIS: int) -> Any:
         """The moments in each lane of `_HELD` elements from `first` on."""
         held = [
-            self.merge.read(x, outer, first + k * step, AXIS) - origin
-            for k in kl.static_range(_HELD)
+            self.merge.read(line, first + k * step, AXIS) - origin for k in kl.static_range(_HELD)
         ]
         centre = sum(held) * (1 / _HELD)
         return Moments(centre, sum([(v - centre) * (v - centre) for v in held]), _HELD)
@@ -403,7 +396,8 @@ class Spread:
     def of_section(self, arrays: tuple[kl.Array, ...], section: Any, WIDTH: int) -> Any:
         """The moments of this work-item's elements of a section."""
         x, lanes, step = arrays[0], self.lanes, WIDTH * self.lanes
-        origin = self.merge.one(x, section.outer, 0)
+        line = Line(x, section.outer)
+        origin = self.merge.one(line, 0)
         full = kl.minimum(section.stop, x.shape[x.ndim - 1] - (lanes - 1))
         zero = self.merge.spread(self.merge.nothing())
         each = Moments(zero, zero, kl.cast(0, self.place))
@@ -412,19 +406,19 @@ class Spread:
             # In chains of bounded length, as sums are: see `merging`.
             part, done = Moments(zero, zero, kl.cast(0, self.place)), 0
             while (r + (_HELD - 1) * step < full) & (done < CHAIN):
-                part = part + self.of_few(x, section.outer, r, step, origin, -1)
+                part = part + self.of_few(line, r, step, origin, -1)
                 r = r + _HELD * step
                 done = done + 1
             each = each + part
         while r < full:
-            each = each + of_one(self.merge.read(x, section.outer, r) - origin)
+            each = each + of_one(self.merge.read(line, r) - origin)
             r = r + step
         total = self.nothing()
         for lane in kl.static_range(lanes):
             total = total + Moments(each.mean[lane], each.squares[lane], each.count)
         if lanes > 1:
             for q in range(r, kl.minimum(r + lanes, section.stop)):
-                total = total + of_one(self.merge.one(x, section.outer, q) - origin)
+                total = total + of_one(self.merge.one(line, q) - origin)
         return total
 
     def put(self, outs: Any, section: Any, moments: Moments) -> None:
@@ -444,27 +438,19 @@ class Spread:
         """The types of means and squared deviations."""
         return (self.merge.kind, self.merge.kind)
 
-    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+    def started(self, line: Line, r: kl.Scalar) -> Any:
         """Those of no numbers."""
         zero = self.merge.spread(self.merge.nothing())
         return zero, zero
 
-    def further(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        done: kl.Scalar,
-        totals: tuple[kl.Scalar, ...],
-        COUNT: int,
-    ) -> Any:
+    def further(self, line: Line, r: kl.Scalar, done: kl.Scalar, totals: Any, COUNT: int) -> Any:
         """Those of `done` elements, and of some more along the last axis."""
-        axis = x.ndim - 2
-        origin = self.merge.read(x, outer, 0, axis)
+        axis = line.x.ndim - 2
+        origin = self.merge.read(line, 0, axis)
         if COUNT == _HELD:
-            more = self.of_few(x, outer, r, 1, origin, axis)
+            more = self.of_few(line, r, 1, origin, axis)
         else:
-            more = of_one(self.merge.read(x, outer, r, axis) - origin)
+            more = of_one(self.merge.read(line, r, axis) - origin)
         mean, squares = totals
         total = Moments(mean, squares, done) + more
         return total.mean, total.squares

@@ -10,7 +10,7 @@ floating point summation", SIAM J. Sci. Comput. 14, 1993), for one more addition
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -59,6 +59,21 @@ def next_stop(first: kl.Scalar, stop: kl.Scalar, step: int) -> Any:
     return first + kl.minimum(kl.maximum(stop - first, 0), CHAIN * step)
 
 
+class Line(NamedTuple):
+    """The elements of an array along an axis, at some place in the dimensions before.
+
+    Attributes
+    ----------
+    x : array, or what holds several
+        As many dimensions as there are, the axis last but for columns.
+    outer : tuple of int
+        The place.
+    """
+
+    x: Any
+    outer: Any
+
+
 @dataclass(frozen=True)
 class Merge:
     """What a reduction or a scan does; kernels call it with two totals, or with vectors of them.
@@ -105,16 +120,14 @@ class Merge:
         """A number in every lane."""
         return kl.splat(value, self.lanes)
 
-    def one(self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+    def one(self, line: Line, r: kl.Scalar) -> Any:
         """The element at `r` of a row, as a total."""
-        value = x[*outer, r]
+        value = line.x[*line.outer, r]
         return kl.cast(value if self.first is None else self.first(value), self.kind)
 
-    def read(
-        self, x: Any, outer: tuple[kl.Scalar, ...], r: kl.Scalar, axis: int = -1, ahead: int = 0
-    ) -> Any:
+    def read(self, line: Line, r: kl.Scalar, axis: int = -1, ahead: int = 0) -> Any:
         """The elements in a work-item's lanes, which lie along an axis, as totals."""
-        values = kl.vload(x, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
+        values = kl.vload(line.x, *line.outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         return kl.cast(values if self.first is None else self.first(values), self.kind)
 
     def folded(self, values: kl.Scalar) -> Any:
@@ -131,13 +144,12 @@ class Merge:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
         levels = levels_for(section.size // jump)
-        x, outer, first, stop = self.given(arrays), section.outer, section.first, section.stop
-        return self.along(x, outer, first, stop, jump, WIDTH, CHAINS, levels)
+        line = Line(self.given(arrays), section.outer)
+        return self.along(line, section.first, section.stop, jump, WIDTH, CHAINS, levels)
 
     def along(
         self,
-        x: Any,
-        outer: tuple[kl.Scalar, ...],
+        line: Line,
         begin: kl.Scalar,
         stop: kl.Scalar,
         jump: int,
@@ -151,19 +163,18 @@ class Merge:
         further.
         """
         first = begin + kl.local_id(0) % WIDTH * self.lanes
-        full = kl.minimum(stop, x.shape[x.ndim - 1] - (self.lanes - 1))
+        full = kl.minimum(stop, line.x.shape[line.x.ndim - 1] - (self.lanes - 1))
         steps = WIDTH * self.lanes, jump
-        total, r, left = self.vectors(x, outer, first, full - first, steps, -1, AHEAD, LEVELS)
+        total, r, left = self.vectors(line, first, full - first, steps, -1, AHEAD, LEVELS)
         result = self.folded(total)
         if self.lanes > 1:
             for k in range(kl.minimum(left + (stop - full), self.lanes)):
-                result = self(result, self.one(x, outer, r + k))
+                result = self(result, self.one(line, r + k))
         return result
 
     def vectors(
         self,
-        x: Any,
-        outer: tuple[kl.Scalar, ...],
+        line: Line,
         first: kl.Scalar,
         count: kl.Scalar,
         steps: tuple[kl.Scalar, ...],
@@ -178,17 +189,16 @@ class Merge:
         Totals of totals are taken `LEVELS` times.
         """
         levels = LEVELS if self.rounds else 0
-        total, r, left = self.chain(x, outer, first, count, steps, AXIS, AHEAD, levels, None)
+        total, r, left = self.chain(line, first, count, steps, AXIS, AHEAD, levels, None)
         step = steps[0]
         while left > 0:
-            total = self.more(x, outer, r, step, AXIS, total, 1)
+            total = self.more(line, r, step, AXIS, total, 1)
             r, left = r + step, left - step
         return total, r, left
 
     def chain(
         self,
-        x: Any,
-        outer: tuple[kl.Scalar, ...],
+        line: Line,
         first: kl.Scalar,
         count: kl.Scalar,
         steps: tuple[kl.Scalar, ...],
@@ -202,26 +212,19 @@ class Merge:
         total, r, left, done = self.spread(self.nothing()), first, count, 0
         while (left > (AHEAD - 1) * step) & (MOST is None or done < MOST):
             if LEVELS > 0:
-                part, r, left = self.chain(x, outer, r, left, steps, AXIS, AHEAD, LEVELS - 1)
+                part, r, left = self.chain(line, r, left, steps, AXIS, AHEAD, LEVELS - 1)
                 total = self(total, part)
             else:
-                total = self.more(x, outer, r, step, AXIS, total, AHEAD)
+                total = self.more(line, r, step, AXIS, total, AHEAD)
                 r, left = r + jump, left - jump
             done = done + 1
         return total, r, left
 
     def more(
-        self,
-        x: Any,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        step: kl.Scalar,
-        AXIS: int,
-        total: kl.Scalar,
-        COUNT: int,
+        self, line: Line, r: kl.Scalar, step: kl.Scalar, AXIS: int, total: kl.Scalar, COUNT: int
     ) -> Any:
         """A total and `COUNT` vectors, all of them read before they are merged by halves."""
-        ahead = [self.read(x, outer, r + k * step, AXIS) for k in kl.static_range(COUNT)]
+        ahead = [self.read(line, r + k * step, AXIS) for k in kl.static_range(COUNT)]
         return self(total, folded(ahead, COUNT, self.op))
 
     def put(self, arrays: tuple[kl.Array, ...], section: Any, total: kl.Scalar) -> None:
@@ -235,18 +238,10 @@ class Merge:
         """The types of which totals are held."""
         return (self.kind,)
 
-    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+    def started(self, line: Line, r: kl.Scalar) -> Any:
         """The totals of nothing, in each lane."""
         return (self.spread(self.nothing()),)
 
-    def further(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        done: kl.Scalar,
-        totals: tuple[kl.Scalar, ...],
-        COUNT: int,
-    ) -> Any:
+    def further(self, line: Line, r: kl.Scalar, done: kl.Scalar, totals: Any, COUNT: int) -> Any:
         """Totals and `COUNT` vectors along the last axis."""
-        return (self.more(x, outer, r, 1, x.ndim - 2, totals[0], COUNT),)
+        return (self.more(line, r, 1, line.x.ndim - 2, totals[0], COUNT),)

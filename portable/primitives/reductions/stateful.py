@@ -19,7 +19,7 @@ from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.reductions import axis
 from portable.primitives.reductions.kernels import Spread, SpreadOfParts
-from portable.primitives.reductions.merging import CHAINS, Merge, folded_lanes
+from portable.primitives.reductions.merging import CHAINS, Line, Merge, folded_lanes
 from portable.primitives.tuning import best_for, moments_for
 
 # The positions of least and greatest elements along one axis.
@@ -182,24 +182,16 @@ class Best:
         """The types of values and positions."""
         return (self.kind, self.place)
 
-    def started(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar) -> Any:
+    def started(self, line: Line, r: kl.Scalar) -> Any:
         """The elements at `r`, and their position."""
-        value = kl.vload(x, *outer, r, lanes=self.lanes, axis=x.ndim - 2)
+        value = kl.vload(line.x, *line.outer, r, lanes=self.lanes, axis=line.x.ndim - 2)
         return value, kl.splat(kl.cast(r, self.place), self.lanes)
 
-    def further(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        done: kl.Scalar,
-        totals: tuple[kl.Scalar, ...],
-        COUNT: int,
-    ) -> Any:
+    def further(self, line: Line, r: kl.Scalar, done: kl.Scalar, totals: Any, COUNT: int) -> Any:
         """The best of these and of `COUNT` elements along the last axis."""
         best = Found(*totals)
         for k in kl.static_range(COUNT):
-            new = Found(*self.started(x, outer, r + k))
+            new = Found(*self.started(line, r + k))
             best = kl.where(wins(new.value, best.value, self.largest), new, best)
         return best.value, best.place
 
@@ -225,28 +217,28 @@ class BestOfBlocks(Best):
 
     def of_section(self, arrays: Any, section: Any, WIDTH: int) -> Any:
         """The best of a section."""
-        x, start, jump = arrays[0], section.first, CHAINS * self.lanes
-        best = x[*section.outer, start]
+        line, start, jump = Line(arrays[0], section.outer), section.first, CHAINS * self.lanes
+        best = line.x[*line.outer, start]
         for block in range(start, section.stop, self.block):
             end = kl.minimum(block + self.block, section.stop)
-            value = self.merge.along(x, section.outer, block, end, jump, 1, CHAINS, 0)
+            value = self.merge.along(line, block, end, jump, 1, CHAINS, 0)
             if wins(value, best, self.largest):
                 best = value
                 start = block
         here = section.stop - start <= 4 * jump
         while not here:
             end = kl.minimum(start + 4 * jump, section.stop)
-            here = same(self.merge.along(x, section.outer, start, end, jump, 1, CHAINS, 0), best)
+            here = same(self.merge.along(line, start, end, jump, 1, CHAINS, 0), best)
             start = kl.where(here, start, start + 4 * jump)
         if self.lanes > 1:
             wanted = kl.splat(best, self.lanes)
             full = section.stop - (self.lanes - 1)
             here = start >= full
             while not here:
-                here = kl.count(same(self.merge.read(x, section.outer, start), wanted)) > 0
+                here = kl.count(same(self.merge.read(line, start), wanted)) > 0
                 start = kl.where(here, start, start + self.lanes)
                 here = here | (start >= full)
-        while not same(x[*section.outer, start], best):
+        while not same(line.x[*line.outer, start], best):
             start = start + 1
         return Found(best, kl.cast(start, self.place))
 

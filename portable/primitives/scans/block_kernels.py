@@ -22,7 +22,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import CHAIN
+from portable.primitives.reductions.merging import CHAIN, Line
 from portable.primitives.scans.board_kernels import (
     chain_added,
     drawn,
@@ -72,13 +72,7 @@ class Blocks:
         return int(max(2 * CHAIN * self.merge.lanes, 4 * CHAIN))
 
     def write(
-        self,
-        x: kl.Array,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        begin: kl.Scalar,
-        stop: kl.Scalar,
-        before: kl.Scalar,
+        self, line: Line, out: Line, begin: kl.Scalar, stop: kl.Scalar, before: kl.Scalar
     ) -> Any:
         """Writes running totals from `begin` to `stop`, `before` being that up to there.
 
@@ -88,14 +82,13 @@ class Blocks:
         carried = self.merge.nothing()
         for r, lanes in kl.vector_range(begin, stop, lanes=self.merge.lanes):
             merge = replace(self.merge, lanes=lanes)
-            carried = self.put(out, outer, r, before, carried, merge.read(x, outer, r), merge)
+            carried = self.put(out, r, before, carried, merge.read(line, r), merge)
         return carried
 
     def write_chains(
         self,
-        x: kl.Array,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
+        line: Line,
+        out: Line,
         begin: kl.Scalar,
         stop: kl.Scalar,
         before: kl.Scalar,
@@ -110,34 +103,27 @@ class Blocks:
         for first in range(begin, stop, self.chain):
             last = first + kl.minimum(stop - first, self.chain)
             total = self.merge(before, total_of_levels(levels, self.merge))
-            total_here = self.write(x, out, outer, first, last, total)
+            total_here = self.write(line, out, first, last, total)
             levels = chain_added(levels, number, total_here, self.merge.nothing(), self.merge)
             number = number + 1
 
     def put(
         self,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
+        out: Line,
         r: kl.Scalar,
         before: kl.Scalar,
         carried: kl.Scalar,
-        values: kl.Scalar,
+        values: Any,
         MERGE: Any,
     ) -> Any:
         """Writes the running totals of a few elements; gives the chain's own."""
         totals = running_totals(values, MERGE)
         done = MERGE(MERGE.spread(before), MERGE(MERGE.spread(carried), totals))
-        kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
+        kl.vstore(out.x, *out.outer, r + self.shift, done, streaming=self.streaming)
         return MERGE(carried, totals[MERGE.lanes - 1])
 
     def rest_added_up(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        begin: kl.Scalar,
-        stop: kl.Scalar,
-        levels: tuple[kl.Scalar, ...],
-        number: kl.Scalar,
+        self, line: Line, begin: kl.Scalar, stop: kl.Scalar, levels: Any, number: kl.Scalar
     ) -> Any:
         """What `levels` and the elements from `begin` to `stop` come to.
 
@@ -148,29 +134,22 @@ class Blocks:
         for first in range(begin, whole, self.chain):
             sums = nothing
             for r in range(first, first + kl.minimum(whole - first, self.chain), self.merge.lanes):
-                sums = self.merge(sums, self.merge.read(x, outer, r))
+                sums = self.merge(sums, self.merge.read(line, r))
             levels = chain_added(levels, number, sums, nothing, self.merge)
             number = number + 1
         total = self.merge.folded(total_of_levels(levels, self.merge))
         for r in range(whole, stop):
-            total = self.merge(total, self.merge.one(x, outer, r))
+            total = self.merge(total, self.merge.one(line, r))
         return total
 
-    def added_up(self, x: kl.Array, outer: tuple[kl.Scalar, ...], block: kl.Scalar) -> Any:
+    def added_up(self, line: Line, block: kl.Scalar) -> Any:
         """The total of a block of a row."""
         begin = block * self.size
-        stop = kl.minimum(begin + self.size, x.shape[x.ndim - 1])
+        stop = kl.minimum(begin + self.size, line.x.shape[line.x.ndim - 1])
         levels = levels_of(self.merge.spread(self.merge.nothing()), _LEVELS)
-        return self.rest_added_up(x, outer, begin, stop, levels, 0)
+        return self.rest_added_up(line, begin, stop, levels, 0)
 
-    def before_block(
-        self,
-        x: kl.Array,
-        board: Any,
-        outer: tuple[kl.Scalar, ...],
-        row: kl.Scalar,
-        block: kl.Scalar,
-    ) -> Any:
+    def before_block(self, line: Line, board: Any, row: kl.Scalar, block: kl.Scalar) -> Any:
         """The total before a block, by levels, if need be from the last published since `row`."""
         PIECES = self.merge.kind.itemsize // 4
         words = kl.private((BLOCK_LEVELS * PIECES,), kl.u64)
@@ -190,7 +169,7 @@ class Blocks:
                 known = known - 1
                 missing = known > 0
         for b in range(known, block):
-            levels = self.published(board, row, b, levels, self.added_up(x, outer, b))
+            levels = self.published(board, row, b, levels, self.added_up(line, b))
         return levels
 
     def slot(self, board: Any, number: kl.Scalar) -> Any:
@@ -236,17 +215,19 @@ def chained_block_scan(x: kl.Array, state: kl.Array, out: kl.Array, *, BLOCKS: B
     board, number = opened(state, draws, MERGE.kind)
     total_here = MERGE.nothing()
     if number < total:
-        total_here = BLOCKS.added_up(x, unravelled(number // blocks, lead), number % blocks)
+        line = Line(x, unravelled(number // blocks, lead))
+        total_here = BLOCKS.added_up(line, number % blocks)
     while number < total:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
-        levels = BLOCKS.before_block(x, board, outer, number - block, block)
+        line, target = Line(x, outer), Line(out, outer)
+        levels = BLOCKS.before_block(line, board, number - block, block)
         before = total_of_levels(levels, MERGE)
         BLOCKS.published(board, number - block, block, levels, total_here)
         if BLOCKS.shift == 1 and block == 0:
             out[*outer, 0] = MERGE.nothing()
         number = board.number_on(drawn(state))
-        next_outer = unravelled(kl.minimum(number, total - 1) // blocks, lead)
+        next_line = Line(x, unravelled(kl.minimum(number, total - 1) // blocks, lead))
         begin, next_begin = block * BLOCK, number % blocks * BLOCK
         stop = kl.minimum(begin + BLOCK, length)
         next_stop = kl.minimum(next_begin + BLOCK, length)
@@ -263,15 +244,15 @@ def chained_block_scan(x: kl.Array, state: kl.Array, out: kl.Array, *, BLOCKS: B
                 carried, sums = nothing, none
                 upto = MERGE(before, total_of_levels(done, MERGE))
                 for r in range(chain * CHAINED, chain * CHAINED + CHAINED, MERGE.lanes):
-                    mine = MERGE.read(x, outer, begin + r)
-                    other = MERGE.read(x, next_outer, next_begin + r, ahead=BLOCKS.ahead)
-                    carried = BLOCKS.put(out, outer, begin + r, upto, carried, mine, MERGE)
+                    mine = MERGE.read(line, begin + r)
+                    other = MERGE.read(next_line, next_begin + r, ahead=BLOCKS.ahead)
+                    carried = BLOCKS.put(target, begin + r, upto, carried, mine, MERGE)
                     sums = MERGE(sums, other)
                 done = chain_added(done, chain, carried, nothing, MERGE)
                 new = chain_added(new, chain, sums, none, MERGE)
         first = both * BLOCKS.chain
-        BLOCKS.write_chains(x, out, outer, begin + first, stop, before, done, both)
-        total_here = BLOCKS.rest_added_up(x, next_outer, next_begin + first, next_stop, new, both)
+        BLOCKS.write_chains(line, target, begin + first, stop, before, done, both)
+        total_here = BLOCKS.rest_added_up(next_line, next_begin + first, next_stop, new, both)
 
 
 @kernel
@@ -292,4 +273,5 @@ def scan_rows(x: kl.Array, out: kl.Array, *, BLOCKS: Blocks, ROWS: int) -> None:
         outer = unravelled(row, lead)
         if BLOCKS.shift == 1:
             out[*outer, 0] = nothing
-        BLOCKS.write_chains(x, out, outer, 0, length, nothing, levels_of(nothing, _LEVELS), 0)
+        lines = Line(x, outer), Line(out, outer)
+        BLOCKS.write_chains(*lines, 0, length, nothing, levels_of(nothing, _LEVELS), 0)

@@ -21,6 +21,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.merging import Line
 from portable.primitives.scans.board_kernels import chain_added, drawn, joined, opened
 from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 
@@ -93,24 +94,17 @@ class Strip:
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values)
 
-    def take(
-        self,
-        x: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        first: kl.Scalar,
-        count: kl.Scalar,
-        held: kl.Array,
-    ) -> None:
+    def take(self, line: Line, first: kl.Scalar, count: kl.Scalar, held: kl.Array) -> None:
         """Reads this work-item's vectors, `count` of which there are, as running totals of them."""
-        axis = x.ndim - 2
+        axis = line.x.ndim - 2
         if count >= self.depth:
             for k in kl.static_range(self.depth):
-                held[k] = self.merge.read(x, outer, first + k, axis)
+                held[k] = self.merge.read(line, first + k, axis)
         else:
             for k in kl.static_range(self.depth):
                 held[k] = self.merge.spread(self.merge.nothing())
                 if k < count:
-                    held[k] = self.merge.read(x, outer, first + k, axis)
+                    held[k] = self.merge.read(line, first + k, axis)
         for k in kl.static_range(1, self.depth):
             held[k] = self.merge(held[k - 1], held[k])
 
@@ -157,7 +151,7 @@ def chained_strip_scan(
         outer = unravelled(column, lead)
         first = above * (TALL * DEPTH) + down * DEPTH
         count = kl.minimum(length - first, DEPTH) if inside else 0
-        STRIP.take(x, outer, first, count, held)
+        STRIP.take(Line(x, outer), first, count, held)
         kl.vstore(sums, down, across, held[DEPTH - 1])
         kl.barrier()
         before = neutral
@@ -302,11 +296,12 @@ class LookBack:
         kl.barrier()
         if begin + tile.size <= length:
             for strip in kl.static_range(tile.strips):
-                fresh[strip] = tile.merge.read(buffer, (), tile.place_of(strip, item))
+                fresh[strip] = tile.merge.read(Line(buffer, ()), tile.place_of(strip, item))
         else:
             outer = unravelled(number // tiles, x.shape[: x.ndim - 1])
             for strip in kl.static_range(tile.strips):
-                fresh[strip] = tile.loaded(x, outer, begin + tile.place_of(strip, item), length)
+                line = Line(x, outer)
+                fresh[strip] = tile.loaded(line, begin + tile.place_of(strip, item), length)
         for strip in kl.static_range(tile.strips):
             fresh[strip] = running_totals(fresh[strip], tile.merge)
         kl.barrier()
@@ -323,21 +318,15 @@ class LookBack:
             fresh[strip] = self.tile.raised(before, fresh[strip])
 
     def write(
-        self,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        tile: kl.Scalar,
-        carried: kl.Scalar,
-        held: kl.Array,
-        SHIFT: int,
+        self, line: Line, tile: kl.Scalar, carried: kl.Scalar, held: kl.Array, SHIFT: int
     ) -> None:
         """Writes a tile, `carried` before it."""
         if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
-            out[*outer, 0] = self.tile.merge.nothing()
+            line.x[*line.outer, 0] = self.tile.merge.nothing()
         for strip in kl.static_range(self.tile.strips):
             r = tile * self.tile.size + self.tile.place_of(strip, kl.local_id(0)) + SHIFT
             done = self.tile.raised(carried, held[strip])
-            self.tile.stored(out, outer, r, out.shape[out.ndim - 1], done)
+            self.tile.stored(line, r, line.x.shape[line.x.ndim - 1], done)
 
 
 @kernel
@@ -395,7 +384,7 @@ def chained_scan(
             carried, known, base = LOOK.before_tile(
                 board, waiting - tile, tile, known, base, totals, parts
             )
-            LOOK.write(out, unravelled(row, lead), tile, carried, held, SHIFT)
+            LOOK.write(Line(out, unravelled(row, lead)), tile, carried, held, SHIFT)
         for strip in kl.static_range(TILE.strips):
             held[strip] = fresh[strip]
         waiting, newest, following = newest, following, upcoming

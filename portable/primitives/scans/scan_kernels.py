@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import CHAIN
+from portable.primitives.reductions.merging import CHAIN, Line
 from portable.primitives.scans.board_kernels import (
     chain_added,
     levels_of,
@@ -72,31 +72,23 @@ class ColumnScan:
         return levels_over(-(-self.section // self.chain))
 
     def further(
-        self,
-        x: kl.Array,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        before: kl.Scalar,
-        chain: kl.Scalar,
-        COUNT: int,
+        self, line: Line, out: Line, r: kl.Scalar, before: kl.Scalar, chain: kl.Scalar, COUNT: int
     ) -> Any:
         """Running totals of `COUNT` vectors along the axis, all of them read before the first.
 
         `before` is the total before the chain, `chain` that of it up to `r`.
         """
         if self.totals:
-            return self.merge.more(x, outer, r, 1, x.ndim - 2, chain, COUNT)
-        given = [self.merge.read(x, outer, r + k, x.ndim - 2) for k in kl.static_range(COUNT)]
+            return self.merge.more(line, r, 1, line.x.ndim - 2, chain, COUNT)
+        given = [self.merge.read(line, r + k, line.x.ndim - 2) for k in kl.static_range(COUNT)]
         for k in kl.static_range(COUNT):
             chain = self.merge(chain, given[k])
-            self.put(out, outer, r + k + self.shift, self.merge(before, chain))
+            self.put(out, r + k + self.shift, self.merge(before, chain))
         return chain
 
-    def put(
-        self, out: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, totals: kl.Scalar
-    ) -> None:
+    def put(self, line: Line, r: kl.Scalar, totals: kl.Scalar) -> None:
         """Writes a vector."""
+        out, outer = line
         kl.vstore(out, *outer, r, totals, axis=out.ndim - 2, streaming=self.streaming)
 
     def started(self, starts: kl.Array | None, outer: tuple[kl.Scalar, ...], s: kl.Scalar) -> Any:
@@ -104,7 +96,7 @@ class ColumnScan:
         start = self.merge.spread(self.merge.nothing())
         if starts is not None:
             for q in kl.range(kl.maximum(s - self.starts, 0), s, unroll=_AHEAD):
-                start = self.merge(start, self.merge.read(starts, outer, q, starts.ndim - 2))
+                start = self.merge(start, self.merge.read(Line(starts, outer), q, starts.ndim - 2))
         return (*levels_of(self.merge.spread(self.merge.nothing()), self.levels - 1), start)
 
 
@@ -144,7 +136,7 @@ def scan_columns(x: kl.Array, starts: kl.Array | None, out: kl.Array, *, SCAN: C
             outer = unravelled(row + k * MERGE.lanes, lead)
             levels[k] = SCAN.started(starts, outer, s)
             if SCAN.shift == 1 and s == 0:
-                SCAN.put(out, outer, 0, nothing)
+                SCAN.put(Line(out, outer), 0, nothing)
         first = s * SCAN.section
         stop = kl.minimum(first + SCAN.section, length)
         for begin in range(first, stop, SCAN.chain):
@@ -155,14 +147,15 @@ def scan_columns(x: kl.Array, starts: kl.Array | None, out: kl.Array, *, SCAN: C
             for r, ahead in kl.vector_range(begin, end, lanes=_AHEAD):
                 for k in range(count):
                     outer = unravelled(row + k * MERGE.lanes, lead)
-                    chains[k] = SCAN.further(x, out, outer, r, before[k], chains[k], ahead)
+                    lines = Line(x, outer), Line(out, outer)
+                    chains[k] = SCAN.further(*lines, r, before[k], chains[k], ahead)
             number = (begin - first) // SCAN.chain
             for k in range(count):
                 levels[k] = chain_added(levels[k], number, chains[k], nothing, MERGE)
         if SCAN.totals:
             for k in range(count):
                 outer = unravelled(row + k * MERGE.lanes, lead)
-                SCAN.put(out, outer, s, total_of_levels(levels[k], MERGE))
+                SCAN.put(Line(out, outer), s, total_of_levels(levels[k], MERGE))
 
 
 # -- scan kernels ----------------------------------------------------------------------------------
@@ -221,36 +214,28 @@ class Tile:
         """Where in its tile a vector of a work-item begins."""
         return (strip * self.width + across) * self.merge.lanes
 
-    def loaded(
-        self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, stop: kl.Scalar
-    ) -> Any:
+    def loaded(self, line: Line, r: kl.Scalar, stop: kl.Scalar) -> Any:
         """The vector from `r` on, with nothing beyond `stop`."""
         if self.merge.lanes == 1:
-            return self.one(x, outer, r, stop)
+            return self.one(line, r, stop)
         vector = self.merge.spread(self.merge.nothing())
         if r + self.merge.lanes <= stop:
-            vector = self.merge.read(x, outer, r)
+            vector = self.merge.read(line, r)
         else:
             lanes = kl.static_range(self.merge.lanes)
-            vector = kl.vector(*[self.one(x, outer, r + lane, stop) for lane in lanes])
+            vector = kl.vector(*[self.one(line, r + lane, stop) for lane in lanes])
         return vector
 
-    def one(self, x: kl.Array, outer: tuple[kl.Scalar, ...], r: kl.Scalar, stop: kl.Scalar) -> Any:
+    def one(self, line: Line, r: kl.Scalar, stop: kl.Scalar) -> Any:
         """The element at `r`, or nothing beyond `stop`."""
         value = self.merge.nothing()
         if r < stop:
-            value = self.merge.one(x, outer, r)
+            value = self.merge.one(line, r)
         return value
 
-    def stored(
-        self,
-        out: kl.Array,
-        outer: tuple[kl.Scalar, ...],
-        r: kl.Scalar,
-        stop: kl.Scalar,
-        values: kl.Scalar,
-    ) -> None:
+    def stored(self, line: Line, r: kl.Scalar, stop: kl.Scalar, values: kl.Scalar) -> None:
         """Writes a vector from `r` on, nothing beyond `stop`."""
+        out, outer = line
         if r + self.merge.lanes <= stop:
             kl.vstore(out, *outer, r, values)
         elif self.merge.lanes > 1:
@@ -359,13 +344,13 @@ def scan_by_workgroup(
     levels = (*levels_of(TILE.merge.nothing(), TILE.levels(CUT.size) - 1), carried)
     for tile in range(section.first, section.stop, TILE.size):
         places = [tile + TILE.place_of(strip, across) for strip in kl.static_range(TILE.strips)]
-        raw = [TILE.loaded(x, section.outer, slot, stop) for slot in places]
+        raw = [TILE.loaded(Line(x, section.outer), slot, stop) for slot in places]
         mine = [running_totals(vector, TILE.merge) for vector in raw]
         sums = TILE.added_up(mine, totals, halves[0], halves[1])
         for strip in kl.static_range(TILE.strips):
             before = TILE.merge(carried, TILE.before_vector(strip, totals, sums))
             done = TILE.raised(before, mine[strip])
-            TILE.stored(out, section.outer, places[strip] + SHIFT, stop + SHIFT, done)
+            TILE.stored(Line(out, section.outer), places[strip] + SHIFT, stop + SHIFT, done)
         # The next tile's sums are written behind a barrier, which all come to after reading these.
         number, total = (tile - section.first) // TILE.size, sums[item - across + TILE.width - 1]
         levels = chain_added(levels, number, total, TILE.merge.nothing(), TILE.merge)

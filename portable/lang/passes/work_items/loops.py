@@ -12,16 +12,8 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.passes.work_items import uniform
 from portable.lang.passes.work_items.interchange import Reach
-from portable.lang.passes.work_items.uniform import (
-    Needs,
-    Part,
-    Region,
-    Together,
-    all_parts,
-    names_in,
-    needs_of,
-)
 
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #
@@ -58,7 +50,7 @@ def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, 
     for x in statements:
         if not isinstance(x, s.Let) or x.var.name not in varying or bound[x.var.name] > 1:
             continue
-        names = names_in((x.value,))
+        names = k.names_in(x.value)
         if not names <= lasting | lets.keys():
             continue
         cost = _cost(x.value) + sum(costs.get(name, 0) for name in names)
@@ -103,7 +95,7 @@ def of_first_item(x: e.Expression, kernel: k.Kernel) -> e.Expression:
     return k.map_expression(x, word)
 
 
-def looped(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> k.Kernel:
+def looped(kernel: k.Kernel, parts: list[uniform.Part], varying: set[str]) -> k.Kernel:
     """The kernel with its regions in loops.
 
     Parameters
@@ -125,7 +117,7 @@ def looped(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> k.Kernel:
 
 
 class _Loops:
-    def __init__(self, kernel: k.Kernel, parts: list[Part], varying: set[str]) -> None:
+    def __init__(self, kernel: k.Kernel, parts: list[uniform.Part], varying: set[str]) -> None:
         self._kernel = kernel
         self._varying = varying
         self._items = prod(kernel.workgroup)
@@ -134,7 +126,7 @@ class _Loops:
         self._recomputed = recomputed(kernel, _text(parts), varying)
         for name in reaching:
             self._recomputed.pop(name, None)
-        self._needs = needs_of(parts, varying - self._recomputed.keys())
+        self._needs = uniform.needs_of(parts, varying - self._recomputed.keys())
         self._variables = {v.name: v for v in kernel.variables}
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
         for x in k.all_statements(kernel.body):
@@ -163,9 +155,9 @@ class _Loops:
         made = tuple(self._kept.values())
         return made if self._returned is None else (*made, self._returned)
 
-    def body(self, parts: list[Part]) -> s.Block:
+    def body(self, parts: list[uniform.Part]) -> s.Block:
         """What one thread does for the workgroup."""
-        if any(isinstance(x, Region) and x.ends_some for x in all_parts(parts)):
+        if any(isinstance(x, uniform.Region) and x.ends_some for x in uniform.all_parts(parts)):
             self._returned = self._array("returned@", bool_)
         body, loc = self._block(parts), self._kernel.loc
         names = sorted(self._blank, key=self._order)
@@ -177,15 +169,15 @@ class _Loops:
         stores = [s.Store(array, (self._item,), _zero(kind), loc) for array, kind in blank]
         return (s.ForItems((self._numbered(loc), *stores), loc), *body)
 
-    def _block(self, parts: list[Part]) -> s.Block:
+    def _block(self, parts: list[uniform.Part]) -> s.Block:
         out: list[s.Statement] = []
         for part in parts:
-            out += self._region(part) if isinstance(part, Region) else self._together(part)
+            out += self._region(part) if isinstance(part, uniform.Region) else self._together(part)
         return tuple(out)
 
     # -- what all go through together --------------------------------------------------------
 
-    def _together(self, part: Together) -> s.Block:
+    def _together(self, part: uniform.Together) -> s.Block:
         x = part.statement
         if isinstance(x, Reach):
             return self._reach(x)
@@ -252,7 +244,7 @@ class _Loops:
 
     # -- regions -----------------------------------------------------------------------------
 
-    def _region(self, region: Region) -> s.Block:
+    def _region(self, region: uniform.Region) -> s.Block:
         if all(x in self._recomputed.values() for x in region.statements):
             return region.before
         needs = self._needs[region]
@@ -263,14 +255,14 @@ class _Loops:
         inner = [*self._start(region, needs, loc), *body]
         if not isinstance(inner[-1], s.Return):
             inner += [self._keep(name, loc) for name in sorted(needs.kept, key=self._order)]
-        if self._item.name in _names_read(tuple(inner)):
+        if self._item.name in k.names_read(tuple(inner)):
             inner.insert(0, self._numbered(loc))
         return (*region.before, s.ForItems(tuple(inner), loc))
 
     def _numbered(self, loc: Location) -> s.Statement:
         return s.Let(self._item, item_number(self._kernel), loc)
 
-    def _start(self, region: Region, needs: Needs, loc: Location) -> s.Block:
+    def _start(self, region: uniform.Region, needs: uniform.Needs, loc: Location) -> s.Block:
         """What a region needs before its own statements."""
         out: list[s.Statement] = []
         if region.after_return and self._returned is not None:
@@ -290,17 +282,17 @@ class _Loops:
         self._given |= needs.given
         return tuple(out)
 
-    def _again(self, region: Region) -> list[s.Statement]:
+    def _again(self, region: uniform.Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
         names = {v.name for x in k.all_statements(region.statements) for v in x.binds()}
-        read = _names_read(region.statements)
+        read = k.names_read(region.statements)
         wanted: set[str] = set()
         waiting = [name for name in read if name in self._recomputed and name not in names]
         while waiting:
             name = waiting.pop()
             if name not in wanted:
                 wanted.add(name)
-                inside = names_in((self._recomputed[name].value,))
+                inside = k.names_in(self._recomputed[name].value)
                 waiting += [x for x in inside if x in self._recomputed]
         return [x for name, x in self._recomputed.items() if name in wanted]
 
@@ -350,15 +342,11 @@ def _zero(kind: ValueType) -> e.Expression:
     return e.Const(False, bool_) if kind is bool_ else k.constant(0, kind)
 
 
-def _names_read(block: s.Block) -> set[str]:
-    return names_in(y for x in k.all_statements(block) for y in k.reads(x))
-
-
-def _text(parts: list[Part]) -> s.Block:
+def _text(parts: list[uniform.Part]) -> s.Block:
     """Every statement of the parts that is in no block of another one of them."""
     statements: list[s.Statement] = []
-    for part in all_parts(parts):
-        if isinstance(part, Region):
+    for part in uniform.all_parts(parts):
+        if isinstance(part, uniform.Region):
             statements += (*part.before, *part.statements)
         else:
             statements.append(_bare(part.statement))
@@ -376,11 +364,11 @@ def _bare(x: s.Statement) -> s.Statement:
             return x
 
 
-def _crossing_arrays(kernel: k.Kernel, parts: list[Part], items: int) -> dict[Array, Array]:
+def _crossing_arrays(kernel: k.Kernel, parts: list[uniform.Part], items: int) -> dict[Array, Array]:
     """The private arrays whose elements outlive a region, with an element for each work-item."""
     users: dict[object, int] = {}
-    for part in all_parts(parts):
-        if isinstance(part, Region):
+    for part in uniform.all_parts(parts):
+        if isinstance(part, uniform.Region):
             for array in {a for x in k.all_statements(part.statements) for a in x.touched()}:
                 users[array] = users.get(array, 0) + (2 if part.repeats else 1)
     private = (x for x in kernel.arrays if x.space == "private")
