@@ -69,11 +69,7 @@ def are_neighbours(x: s.ForElements, column: e.Expression, lanes: int) -> e.Expr
 
 
 def for_vector(
-    code: Code,
-    x: s.ForElements,
-    row: e.Expression,
-    column: e.Expression,
-    values: e.Expression,
+    code: Code, x: s.ForElements, row: e.Expression, column: e.Expression, values: e.Expression
 ) -> e.Expression:
     """What the body makes of neighbours.
 

@@ -43,11 +43,7 @@ def rows_of_band(lanes: int) -> int:
 
 @function
 def factor_square(
-    a: kl.Array,
-    failures: kl.Array,
-    batch: kl.Scalar,
-    rows: tuple[kl.Scalar, ...],
-    LANES: int,
+    a: kl.Array, failures: kl.Array, batch: kl.Scalar, rows: tuple[kl.Scalar, ...], LANES: int
 ) -> None:
     """The factor of a band's square on the diagonal, row by row."""
     (_, band, stop), ROWS = rows, rows_of_band(LANES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
@@ -14,7 +14,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.holding import Share, share_for
-from portable.linalg.factorisations.layout import WIDE, Layout, layout_of
+from portable.linalg.factorisations.layout import PANEL, WIDE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     lead_of,
@@ -37,6 +37,9 @@ _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=Fals
 _LINE: Final = 64
 _STRIP: Final = 16
 """Columns that a workgroup exchanges rows in at most."""
+
+_VECTORS: Final = 2
+"""Vectors of a panel's row: of four elimination took a tenth longer."""
 
 _STRIP_BYTES: Final = 32 << 10
 """What they may have in local memory."""
@@ -300,6 +303,7 @@ class _ByHalves(_Elimination):
         """That of matrices of a size."""
         device, (batch, m, n), kind, further = asked
         layout = layout_of(kind, device.capabilities)
+        layout = replace(layout, panel=max(PANEL, _VECTORS * layout.lanes))
         lu = workspace(device, batch, m, n + further, kind)
         room = device.empty((batch, m, layout.panel), kind)
         return _ByHalves(device, _factors(device, lu, min(m, n)), kind, layout, room)

@@ -24,7 +24,7 @@ LONG_SEGMENT: Final = 16
 WIDE: Final = 256
 """Columns (rows) of the blocks whose products change the rest of a matrix."""
 
-_PANEL: Final = 16
+PANEL: Final = 16
 _PANEL_ALONE: Final = 32
 _CROWD: Final = 256
 _STRIP: Final = 64
@@ -83,13 +83,13 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
         return Layout(WIDE, solved, lanes, 1, _STRIP, _PANEL_ALONE, strips=32, least=128)
     block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
-    while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
+    while solved > PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
         solved //= 2
     most = min(can.max_workgroup, can.max_workgroup_shape[0])
     strip = min(_STRIP, most)
     while block > 8 and block * (block + strip) // TILE**2 > most:
         block //= 2
-    return Layout(block, solved, 1, min(_CROWD, most), strip, _PANEL, strips=4, least=512)
+    return Layout(block, solved, 1, min(_CROWD, most), strip, PANEL, strips=4, least=512)
 
 
 def room_of(columns: int, kind: DType) -> int:
