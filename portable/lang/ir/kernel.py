@@ -25,12 +25,9 @@ _OPERANDS: Final = FieldsOf(
     lambda kind: (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
 )
 _GIVEN: Final = FieldsOf(lambda kind: (f.name for f in fields(kind) if f.init))
-"""What an object is made from."""
-_MEMORY: Final = (Role.WRITES, Role.UPDATES)
-_PARTS: Final = fields_of(Role.BINDS, Role.SETS, Role.READS, *_MEMORY)
-"""What is no block."""
+_PARTS: Final = fields_of(*(role for role in Role if role is not Role.BLOCK))
 _BLOCKS: Final = fields_of(Role.BLOCK)
-_EVALUATED: Final = fields_of(Role.READS, *_MEMORY)
+_EVALUATED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
 
 
 def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
