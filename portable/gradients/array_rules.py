@@ -131,12 +131,13 @@ def _moveaxis(g: Any, _: Any, x: Any, source: Any, destination: Any, /) -> Seque
     return [lambda: xp.moveaxis(g, destination, source)]
 
 
-def _matrix_transpose(g: Any, _: Any, x: Any, /) -> Sequence[Share]:
-    return [lambda: xp.matrix_transpose(g)]
+def _again(function: Any) -> Rule:
+    """Of a function that goes back by being applied to the gradient."""
 
+    def rule(g: Any, _: Any, x: Any, /, **options: Any) -> Sequence[Share]:
+        return [lambda: function(g, **options)]
 
-def _flip(g: Any, _: Any, x: Any, /, *, axis: Any = None) -> Sequence[Share]:
-    return [lambda: xp.flip(g, axis=axis)]
+    return rule
 
 
 def _broadcast(g: Any, _: Any, x: Any, /, shape: Any) -> Sequence[Share]:
@@ -162,13 +163,6 @@ def _stack(g: Any, _: Any, arrays: Any, /, *, axis: int = 0) -> Sequence[Share]:
         lambda i=i: g[(*before, i)]  # type: ignore[misc]
         for i in range(len(arrays))
     ]
-
-
-def _triangle(name: str) -> Rule:
-    def rule(g: Any, _: Any, x: Any, /, *, k: int = 0) -> Sequence[Share]:
-        return [lambda: getattr(xp, name)(g, k=k)]
-
-    return rule
 
 
 # -- choosing elements ------------------------------------------------------------------------
@@ -305,7 +299,7 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     manipulation.squeeze: _reshape,
     manipulation.permute_dims: _permute,
     manipulation.moveaxis: _moveaxis,
-    manipulation.flip: _flip,
+    manipulation.flip: _again(xp.flip),
     manipulation.broadcast_to: _broadcast,
     joining.concat: _concat,
     joining.stack: _stack,
@@ -320,10 +314,10 @@ ARRAY_RULES: Final[dict[Any, Rule]] = {
     running_totals.cumulative_sum: _running,
     diagonals.diagonal: _chosen(diagonals.diagonal),
     diagonals.trace: _trace,
-    xp.tril: _triangle("tril"),
-    xp.triu: _triangle("triu"),
+    xp.tril: _again(xp.tril),
+    xp.triu: _again(xp.triu),
     products.matmul: _matmul,
-    products.matrix_transpose: _matrix_transpose,
+    products.matrix_transpose: _again(xp.matrix_transpose),
     products.vecdot: _vecdot,
     outer: _outer,
 }

@@ -66,6 +66,5 @@ def _ends(body: s.Block) -> set[int]:
 
 
 def _is_row(run: Sequence[s.Atomic]) -> bool:
-    lanes = [x.index[-1] for x in run]
-    constant = [int(x.value) for x in lanes if isinstance(x, e.Const)]
-    return constant == [*range(ROW - 1)] and len(lanes) == ROW - 1 and run[0].array.ndim > 1
+    lanes = [x.index[-1].value for x in run if isinstance(x.index[-1], e.Const)]
+    return len(run) == ROW - 1 and lanes == [*range(ROW - 1)] and run[0].array.ndim > 1

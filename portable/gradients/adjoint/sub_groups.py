@@ -42,14 +42,15 @@ def sub_group_shares(
             return _together("shuffle_xor", adjoint, of(x.argument), x, names)
         case s.SubGroup(op="shuffle_up" | "shuffle_down", argument=e.Const()):
             return _moved(x, adjoint, lanes, names)
-        case s.SubGroup(op="broadcast"):
-            return _to_one(x, of, adjoint, lanes, names)
-        case s.SubGroup(op="shuffle" | "shuffle_up" | "shuffle_down"):
-            return _scattered(x, of, adjoint, lanes, names)
+        case s.SubGroup(op="broadcast", argument=e.Expression() as given):
+            return _to_one(x, cast(of(given), lanes.kind), adjoint, lanes, names)
+        case s.SubGroup(op="shuffle" | "shuffle_up" | "shuffle_down", argument=given) if given:
+            return _scattered(x, cast(of(given), lanes.kind), adjoint, lanes, names)
         case s.SubGroup(op="scan_add"):
             return _scan(x, adjoint, lanes, names)
         case s.SubGroup(op="reduce_min" | "reduce_max") | s.WorkgroupReduce():
-            return _winner(x, of, adjoint, names)
+            won = e.Compare("eq", of(x.value), of(x.var))
+            return _winner(x, won, adjoint, names)
         case _:
             word = "workgroup_uniform" if isinstance(x, s.WorkgroupUniform) else f"sub_group_{x.op}"
             refuse(
@@ -115,30 +116,18 @@ def _moved(
 
 
 def _to_one(
-    x: s.SubGroup,
-    of: Callable[[e.Expression], e.Expression],
-    adjoint: e.Expression,
-    lanes: _Lanes,
-    names: Names,
+    x: s.SubGroup, source: e.Expression, adjoint: e.Expression, lanes: _Lanes, names: Names
 ) -> tuple[s.Block, e.Expression]:
     """Of a broadcast: the sum goes to the lane that the value came from, if there is one."""
-    assert x.argument is not None
-    source = cast(of(x.argument), lanes.kind)
     made, total = _together("reduce_add", adjoint, None, x, names)
     share = e.Select(e.Compare("eq", source, lanes.own), total, zero(adjoint.type))
     return made, e.Select(lanes.has(source), share, adjoint)
 
 
 def _scattered(
-    x: s.SubGroup,
-    of: Callable[[e.Expression], e.Expression],
-    adjoint: e.Expression,
-    lanes: _Lanes,
-    names: Names,
+    x: s.SubGroup, source: e.Expression, adjoint: e.Expression, lanes: _Lanes, names: Names
 ) -> tuple[s.Block, e.Expression]:
     """Of any shuffle: each lane's adjoint goes to the lane that its value came from."""
-    assert x.argument is not None
-    source = cast(of(x.argument), lanes.kind)
     if x.op in ("shuffle_up", "shuffle_down"):
         source = e.Binary("sub" if x.op == "shuffle_up" else "add", lanes.own, source)
     given = names.variable("source", lanes.kind)
@@ -184,14 +173,10 @@ def _summed(
 
 
 def _winner(
-    x: s.SubGroup | s.WorkgroupReduce,
-    of: Callable[[e.Expression], e.Expression],
-    adjoint: e.Expression,
-    names: Names,
+    x: s.SubGroup | s.WorkgroupReduce, won: e.Expression, adjoint: e.Expression, names: Names
 ) -> tuple[s.Block, e.Expression]:
     """Those that have the greatest value share alike."""
     made, total = _summed(adjoint, x, names)
-    won = e.Compare("eq", of(x.value), of(x.var))
     one = e.Cast(won, adjoint.type)
     counted, count = _summed(one, x, names)
     share = e.Select(won, e.Binary("div", total, count), zero(total.type))

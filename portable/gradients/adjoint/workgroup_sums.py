@@ -169,4 +169,4 @@ class _Reductions:
         self, var: e.Variable, start: int, stop: int, body: s.Block, *, step: int = 1
     ) -> s.Statement:
         first, last, by = (e.Const(n, self._kind) for n in (start, stop, step))
-        return s.For(var, first, last, by, body, body[0].loc)
+        return s.For(var, first, last, by, body, body[0].loc, 1 if step > 1 or start else 0)

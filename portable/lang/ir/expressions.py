@@ -7,7 +7,7 @@ the front end inserts every conversion. Vectors behave lane by lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -344,20 +344,24 @@ def roles_of(kind: type[Any]) -> Mapping[str, Role]:
 
 
 class FieldsOf(dict[type[Any], tuple[str, ...]]):
-    """By classes of statements: the fields that have one of some roles, in order."""
+    """By classes: the names of those of their fields that a function gives."""
 
-    def __init__(self, *roles: Role) -> None:
+    def __init__(self, chosen: Callable[[type[Any]], Iterable[str]]) -> None:
         super().__init__()
-        self._wanted = roles
+        self._chosen = chosen
 
     def __missing__(self, kind: type[Any]) -> tuple[str, ...]:
-        roles = roles_of(kind)
-        names = self[kind] = tuple(name for name in roles if roles[name] in self._wanted)
+        names = self[kind] = tuple(self._chosen(kind))
         return names
 
     def values_in(self, x: Any) -> list[Any]:
         """What these fields of a statement hold."""
         return [getattr(x, name) for name in self[type(x)]]
+
+
+def fields_of(*roles: Role) -> FieldsOf:
+    """The fields of classes of statements that have one of some roles, in order."""
+    return FieldsOf(lambda kind: (name for name, x in roles_of(kind).items() if x in roles))
 
 
 def variables(values: Any) -> Iterator[Variable]:

@@ -12,7 +12,7 @@ from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import FieldsOf, Role, Variable
+from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
 from portable.lang.ir.statements import Block
 from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
 
@@ -21,30 +21,13 @@ from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, s
 _HOLDERS: Final = ("Expression", "Variable")
 
 
-class _Operands(dict[type[e.Expression], tuple[str, ...]]):
-    """By classes of expressions: the fields that hold operands."""
-
-    def __missing__(self, kind: type[e.Expression]) -> tuple[str, ...]:
-        held = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
-        names = self[kind] = tuple(held)
-        return names
-
-
-class _Given(dict[type[Any], tuple[str, ...]]):
-    """By classes: the fields that an object is made from, in order."""
-
-    def __missing__(self, kind: type[Any]) -> tuple[str, ...]:
-        names = self[kind] = tuple(f.name for f in fields(kind) if f.init)
-        return names
-
-
-_OPERANDS: Final = _Operands()
-_GIVEN: Final = _Given()
-_MEMORY: Final = (Role.WRITES, Role.UPDATES)
-_PARTS: Final = FieldsOf(Role.BINDS, Role.SETS, Role.READS, *_MEMORY)
-"""What is no block."""
-_BLOCKS: Final = FieldsOf(Role.BLOCK)
-_EVALUATED: Final = FieldsOf(Role.READS, *_MEMORY)
+_OPERANDS: Final = FieldsOf(
+    lambda kind: (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
+)
+_GIVEN: Final = FieldsOf(lambda kind: (f.name for f in fields(kind) if f.init))
+_PARTS: Final = fields_of(*(role for role in Role if role is not Role.BLOCK))
+_BLOCKS: Final = fields_of(Role.BLOCK)
+_EVALUATED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
 
 
 def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:

@@ -15,20 +15,20 @@ from portable.lang.ir.expressions import (
     UPDATES,
     WRITES,
     Expression,
-    FieldsOf,
     Memory,
     Role,
     Variable,
+    fields_of,
     memory,
     variables,
 )
 from portable.lang.ir.types import Array, Fragment, Region, Scope
 
-_BOUND: Final = FieldsOf(Role.BINDS)
-_SET: Final = FieldsOf(Role.SETS, Role.UPDATES)
-_TOUCHED: Final = FieldsOf(Role.READS, Role.WRITES, Role.UPDATES)
-_WRITTEN: Final = FieldsOf(Role.WRITES, Role.UPDATES)
-_BLOCKS: Final = FieldsOf(Role.BLOCK)
+_BOUND: Final = fields_of(Role.BINDS)
+_SET: Final = fields_of(Role.SETS, Role.UPDATES)
+_TOUCHED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
+_WRITTEN: Final = fields_of(Role.WRITES, Role.UPDATES)
+_BLOCKS: Final = fields_of(Role.BLOCK)
 
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
