@@ -17,7 +17,6 @@ from typing import Any, Final, NoReturn, Self
 import click
 from rich.table import Table
 
-from portable.backend import Device
 from portable.errors import DataError, PortableError
 from portable.system.console import show
 from portable.system.files import write_whole
@@ -199,7 +198,9 @@ def run(**options: Any) -> None:
                 (asked.html_path, lambda: _write_page(asked.html_path, results)),
                 (asked.plot_path, lambda: _plot(asked.plot_path, cells, ladders)),
             ]
-            made = [*_tables(cells, ladders), *_changed(baseline, cells)]
+            made = _tables(cells, ladders)
+            if baseline:
+                made.append(change_table(changes(baseline.cells, cells)))
             _put_out(outputs, made, results)
         except KeyboardInterrupt:
             _tell("interrupted")
@@ -268,9 +269,10 @@ def _job_of(asked: _Asked, told: dict[str, Any]) -> tuple[Job, Sequence[Operatio
     chosen = operations_named(asked.operations, asked.effort)
     if asked.ladder:
         chosen = _with_ladder(chosen)
-    devices, dtypes = devices_named(asked.device_names or "all"), dtypes_named(asked.dtype_names)
-    if asked.is_look and not asked.device_names:
-        devices = _apart(devices)
+    found, dtypes = devices_named(asked.device_names or "all"), dtypes_named(asked.dtype_names)
+    devices = devices_apart(found) if asked.is_look and not asked.device_names else found
+    if others := ", ".join(device.name for device in found if device not in devices):
+        _tell(f"left out: {others}, by whose driver others are measured; see --device all")
     planned = plan(chosen, devices, dtypes, asked.size_names, asked.effort)
     limit = _QUICK if asked.budget is None and asked.is_look else asked.budget
     seconds, patience = (0.1, 60.0) if asked.is_look else (0.7, 600.0)
@@ -285,14 +287,6 @@ def _job_of(asked: _Asked, told: dict[str, Any]) -> tuple[Job, Sequence[Operatio
         budget=limit,
     )
     return job, chosen
-
-
-def _apart(devices: Sequence[Device]) -> list[Device]:
-    apart = devices_apart(devices)
-    others = ", ".join(device.name for device in devices if device not in apart)
-    if others:
-        _tell(f"left out: {others}, by whose driver others are measured; see --device all")
-    return apart
 
 
 def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:
@@ -370,10 +364,6 @@ def _write_page(path: Path | None, results: Results) -> None:
 def _plot(path: Path | None, cells: Sequence[Cell], ladders: Sequence[Cell]) -> None:
     assert path
     plot_ladders(cells, ladders, path)
-
-
-def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
-    return [change_table(changes(baseline.cells, cells))] if baseline else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:

@@ -151,12 +151,10 @@ class Compiling:
         # What compilers remark is told, if at all, when the case's turn comes.
         self._quiet = ExitStack()
         self._quiet.enter_context(warnings.catch_warnings(action="ignore"))
-        self._threads = [Thread(target=self._work, daemon=True) for _ in range(self._at_once())]
+        at_once = min(len({case.device for _, case in planned}), usable_cores())
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(at_once)]
         for thread in self._threads:
             thread.start()
-
-    def _at_once(self) -> int:
-        return min(len({case.device for _, case in self._waiting}), usable_cores())
 
     def wait(self, seconds: float = _MOMENT) -> tuple[int, int]:
         """How many are done, after the next one or some time at most, and how many there are."""
