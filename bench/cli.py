@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn, Self
 import click
 from rich.table import Table
 
+from portable.backend import Device
 from portable.errors import DataError, PortableError
 from portable.system.console import show
 from portable.system.files import write_whole
@@ -26,7 +27,14 @@ from portable_bench.harness import Pace
 from portable_bench.operation import Effort, Operation
 from portable_bench.operations import OPERATIONS
 from portable_bench.page import page
-from portable_bench.plan import PRECISIONS, devices_named, dtypes_named, operations_named, plan
+from portable_bench.plan import (
+    PRECISIONS,
+    devices_apart,
+    devices_named,
+    dtypes_named,
+    operations_named,
+    plan,
+)
 from portable_bench.plots import plot_heat, plot_ladders
 from portable_bench.results import Cell, Results, changes, joined, load, regressions, write
 from portable_bench.roof import roofs, with_roofs
@@ -84,7 +92,7 @@ class Endings:
 
 # -- the command -----------------------------------------------------------------------------------
 
-_QUICK: Final = 108.0
+_QUICK: Final = 57.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _CHOICES: Final = (
@@ -100,7 +108,7 @@ class _Asked:
     """What ``portable bench`` was told, by the names of its options."""
 
     operations: Sequence[str]
-    device_names: str
+    device_names: str | None
     dtype_names: str | None
     size_names: str | None
     effort: Effort
@@ -141,9 +149,7 @@ bench.add_command(cliffs)
 
 @bench.command(epilog=_CHOICES)
 @click.argument("operations", nargs=-1, metavar="[OPERATION]...")
-@click.option(
-    "--device", "device_names", default="all", help="Names, separated by commas; all by default."
-)
+@click.option("--device", "device_names", help="Names, separated by commas, or all.")
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64.")
 @click.option("--size", "size_names", help="Such as 512,1024; 256..4096 doubles; 1024..8192x32.")
 @click.option("--quick", "effort", flag_value="quick", default=True, help="A look at everything.")
@@ -166,8 +172,9 @@ bench.add_command(cliffs)
 def run(**options: Any) -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors.
 
-    Every result is verified before it is timed. Without an OPERATION all are measured, in less
-    than two minutes unless --full or --sweep is given.
+    Every result is verified before it is timed. Without an OPERATION all are measured, in a
+    minute unless --full or --sweep is given; and then, without a --device, of several backends
+    that reach the same hardware by the same driver the first.
 
     Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
     bench join FIRST.json MORE.json ... --json OUT.json, which completes a run that was cut short.
@@ -261,7 +268,9 @@ def _job_of(asked: _Asked, told: dict[str, Any]) -> tuple[Job, Sequence[Operatio
     chosen = operations_named(asked.operations, asked.effort)
     if asked.ladder:
         chosen = _with_ladder(chosen)
-    devices, dtypes = devices_named(asked.device_names), dtypes_named(asked.dtype_names)
+    devices, dtypes = devices_named(asked.device_names or "all"), dtypes_named(asked.dtype_names)
+    if asked.is_look and not asked.device_names:
+        devices = _apart(devices)
     planned = plan(chosen, devices, dtypes, asked.size_names, asked.effort)
     limit = _QUICK if asked.budget is None and asked.is_look else asked.budget
     seconds, patience = (0.1, 60.0) if asked.is_look else (0.7, 600.0)
@@ -276,6 +285,14 @@ def _job_of(asked: _Asked, told: dict[str, Any]) -> tuple[Job, Sequence[Operatio
         budget=limit,
     )
     return job, chosen
+
+
+def _apart(devices: Sequence[Device]) -> list[Device]:
+    apart = devices_apart(devices)
+    others = ", ".join(device.name for device in devices if device not in apart)
+    if others:
+        _tell(f"left out: {others}, by whose driver others are measured; see --device all")
+    return apart
 
 
 def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:

@@ -24,7 +24,7 @@ class Factorisation(Operation):
     axes: ClassVar[tuple[str, ...]] = ("N",)
     dtypes = (float32, float64)
     sizes: ClassVar[dict[str, Sizes]] = {
-        "cpu": Sizes("500", full="200,500,1000,2000", sweep="64..2048"),
+        "cpu": Sizes("256", full="200,500,1000,2000", sweep="64..2048"),
         "gpu": Sizes("4096", full="512..8192", sweep="256..8192"),
         "simulator": Sizes("20"),
     }

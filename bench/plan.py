@@ -104,6 +104,18 @@ def operations_named(names: Iterable[str], effort: Effort) -> list[Operation]:
     return [op for op in OPERATIONS.values() if op.brief or effort != "quick"]
 
 
+def devices_apart(devices: Sequence[Device]) -> list[Device]:
+    """Those that are not another backend's way to the hardware of an earlier one, by its driver."""
+    first: dict[tuple[str, str], str] = {}
+    for device in devices:
+        first.setdefault(_reached(device), device.backend)
+    return [device for device in devices if device.backend == first[_reached(device)]]
+
+
+def _reached(device: Device) -> tuple[str, str]:
+    return device.capabilities.name, device.capabilities.driver
+
+
 def devices_named(names: str) -> list[Device]:
     """The named ones; of "all", those that are made for speed, which the simulator is not.
 

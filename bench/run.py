@@ -197,7 +197,7 @@ class Heartbeat:
 _COMPILING: Final = 300.0
 """Seconds at most; what is not compiled by then is when its turn comes."""
 
-_COMPILING_SHARE: Final = 0.5
+_COMPILING_SHARE: Final = 0.65
 """Of a run's time at most."""
 
 _PATIENCE: Final = 4

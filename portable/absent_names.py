@@ -26,6 +26,7 @@ _STANDARD: Final = {
     "arctan": "xp.atan",
     "arctan2": "xp.atan2",
     "arctanh": "xp.atanh",
+    "argpartition": "portable.primitives.topk, or xp.argsort",
     "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
     "around": "xp.round",
     "array": "xp.asarray",

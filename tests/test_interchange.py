@@ -173,6 +173,32 @@ def test_prepared_work_is_in_the_order_of_the_stream() -> None:
             np.testing.assert_allclose(results.cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pt.kernel
+def add_twice(x, y):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        y[i, 0] += 2 * x[i, 0]
+
+
+def test_launches_alike_are_in_the_order_of_the_stream() -> None:
+    torch = pytest.importorskip("torch")
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y, out = (torch.zeros(6, 6, device=where) for _ in range(3))
+    for stream in (torch.cuda.Stream(), None, torch.cuda.Stream()) if where == "cuda" else (None,):
+        y.zero_()
+        pt.synchronize(device_of(y))
+        with torch.cuda.stream(stream):
+            for count in range(1, 13):  # some of which are recognised
+                if stream is not None:
+                    torch.cuda._sleep(2_000_000)
+                x.fill_(count)
+                add_twice[6](x, y)
+                gemm(x, x, out=out)
+                total = y[:, 0] + out[:, 0]
+                expected = count * (count + 1) + 6 * count**2
+                assert total.tolist() == [expected] * 6
+
+
 def test_numpy_arrays_go_with_them(library: Any) -> None:
     a = library.asarray(A)
     if device_of(a) is not device_of(A):

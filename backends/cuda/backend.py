@@ -49,6 +49,7 @@ from portable.profiling import timeline
 from portable_backends.common.devices import check
 from portable_backends.common.loans import Loan, Loans
 from portable_backends.common.tensor_maps import describing
+from portable_backends.cuda import jax_arrays
 from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.streams import CuPyMark, StreamAt, before_waits, get_ready
 from portable_backends.cuda.torch_tensors import BYTES, array_over, view_code
@@ -88,11 +89,17 @@ class CuPyExecutable(Executable):
         self._current_stream = stream.get_current_stream
         self._current_device = runtime.getDevice
 
-    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
-        """Enqueue on CuPy's current stream; the driver copies the arguments before it returns."""
+    def launch(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any], stream: int | None = None
+    ) -> None:
+        """Enqueue on a stream, or CuPy's current one; the driver copies the arguments at once."""
+        if stream is not None and timeline.recording is not None:
+            with self._device.on_stream(stream):
+                self.launch(groups, arguments)
+            return
         with self._lock:
             self._fill(self._block, arguments)
-            self._enqueue(groups, self._block.pointers)
+            self._enqueue(groups, self._block.pointers, stream)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are packed once, in the fewest steps of Python."""
@@ -127,13 +134,15 @@ class CuPyExecutable(Executable):
         except struct.error as error:
             raise LaunchError(f"launching {self._program.name}: {error}") from error
 
-    def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
+    def _enqueue(
+        self, groups: tuple[int, int, int], pointers: int, stream: int | None = None
+    ) -> None:
         ready = getattr(self._threads, "ready", False)
         if not ready or self._current_device() != self._device.index:
-            self._enqueue_elsewhere(groups, pointers)
+            self._enqueue_elsewhere(groups, pointers, stream)
             return
         noting = None if timeline.recording is None else self._noting(groups)
-        stream = self._current_stream().ptr
+        stream = self._current_stream().ptr if stream is None else stream
         try:
             self._driver_launch(
                 self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
@@ -151,14 +160,16 @@ class CuPyExecutable(Executable):
         entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
         return self._device.noting(recording, entry)
 
-    def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
+    def _enqueue_elsewhere(
+        self, groups: tuple[int, int, int], pointers: int, stream: int | None
+    ) -> None:
         """A thread's first launch, which makes the context current, or one to another device."""
         from cupy_backends.cuda.api import runtime
 
         with self._device.stream_scope():
             runtime.setDevice(self._device.index)
             self._threads.ready = True
-            self._enqueue(groups, pointers)
+            self._enqueue(groups, pointers, stream)
 
 
 def _translated(error: Exception, what: str) -> PortableError:
@@ -271,10 +282,12 @@ class CuPyDevice(Device):
             (array.dtype, array.shape, array.strides, address, address, 0, None, True, None),
         )
 
-    def view_code(self, array: Any) -> ViewCode:
-        """How compiled code sees a CuPy array, or a tensor where PyTorch works on CuPy's stream."""
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees a CuPy array, one of PyTorch's tensors, or of JAX's arrays."""
         if is_tensor(array):
-            return view_code(array, self.index, self._stream_address)
+            return view_code(array, self.index)
+        if type(array) is not self._array:
+            return jax_arrays.view_code(array, self.index, self._loans, self._dlpack_stream)
         return ViewCode(
             self._array,
             same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
@@ -286,8 +299,9 @@ class CuPyDevice(Device):
             names={"index": self.index},
         )
 
-    def _stream_address(self) -> int:
-        return int(self._cupy.cuda.get_current_stream().ptr)
+    def _dlpack_stream(self) -> int:
+        stream = int(self._cupy.cuda.get_current_stream().ptr)
+        return stream or int(self.backend == "cuda")  # 1 is CUDA's default stream, 0 ROCm's
 
     def behind(self, handle: int, by: int) -> int:
         """A later address."""

@@ -25,7 +25,7 @@ def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
         architecture=f"sm_{level[0]}{level[1]}",
         driver=driver,
         sub_group_size=32,
-        atomic_pairs=level >= (9, 0),
+        atomic_lanes=4 if level >= (9, 0) else 1,
         matrix_units=_matrix_units(level),
         async_copy=_async_copy(level),
         local_memory_opt_in=int(

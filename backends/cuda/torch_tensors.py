@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -47,8 +46,8 @@ def _layout(
     return tuple(shape), kind, strides, max(nbytes, 0)
 
 
-def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> ViewCode:
-    """How compiled code sees tensors like one, where PyTorch works on CuPy's stream.
+def view_code(tensor: Any, index: int) -> ViewCode:
+    """How compiled code sees tensors like one, whose launches go to the stream PyTorch works on.
 
     Parameters
     ----------
@@ -56,8 +55,6 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
         On the GPU.
     index : int
         The GPU's number.
-    stream_address : callable
-        Of CuPy's stream.
     """
     from cupy_backends.cuda.api import runtime
 
@@ -65,7 +62,7 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
         type(tensor),
         same="numpy_of[{x}.dtype] is {x}_dtype and {x}.shape == {x}_shape"
         " and {x}.stride() == {x}_element_strides and {x}.get_device() == index"
-        " and not ({x}.requires_grad or {x}.is_conj() or {x}.is_neg())",
+        " and not ({x}.requires_grad and records() or {x}.is_conj() or {x}.is_neg())",
         handle="{x}.data_ptr()",
         address="{x}_handle",
         offset="0",
@@ -74,8 +71,9 @@ def view_code(tensor: Any, index: int, stream_address: Callable[[], int]) -> Vie
             "index": index,
             "numpy_of": numpy_dtypes,
             "current": runtime.getDevice,
+            "records": sys.modules["torch"].is_grad_enabled,
             "theirs": sys.modules["torch"]._C._cuda_getCurrentRawStream,
-            "mine": stream_address,
         },
-        for_all="index == current() and theirs(index) == mine()",
+        for_all="index == current()",
+        queue="theirs(index)",
     )

@@ -17,7 +17,7 @@ class Qr(Factorisation):
     axes = ("M", "N")
     square = True
     sizes = {
-        "cpu": Sizes("500", full="200,500,1000,2000,100000x64", sweep="64..2048"),
+        "cpu": Sizes("256", full="200,500,1000,2000,100000x64", sweep="64..2048"),
         "gpu": Sizes("4096", full="1024..8192,1048576x64,65536x512", sweep="256..8192"),
         "simulator": Sizes("20"),
     }

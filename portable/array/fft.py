@@ -12,14 +12,7 @@ from portable import dtypes
 from portable.array.array import Array
 from portable.array.base.defaults import default_dtype, device_for
 from portable.array.creation import zeros
-from portable.array.fourier.one_axis import (
-    COMPLEX,
-    COMPLEX_OF,
-    FROM_REAL,
-    TO_REAL,
-    extent_of,
-    transformed,
-)
+from portable.array.fourier import one_axis
 from portable.array.functions.joining import roll
 from portable.array.functions.manipulation import astype
 from portable.errors import DTypeError, ShapeError
@@ -80,7 +73,7 @@ def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
     ValueError
         If n is below 1, or `norm` is another word.
     """
-    return _along("fft", x, COMPLEX, n, axis, inverse=False, norm=norm)
+    return _along("fft", x, one_axis.COMPLEX, n, axis, inverse=False, norm=norm)
 
 
 def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -99,7 +92,7 @@ def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     norm : {"backward", "ortho", "forward"}
         By what results are divided: see `fft`.
     """
-    return _along("ifft", x, COMPLEX, n, axis, inverse=True, norm=norm)
+    return _along("ifft", x, one_axis.COMPLEX, n, axis, inverse=True, norm=norm)
 
 
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -121,7 +114,7 @@ def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     norm : {"backward", "ortho", "forward"}
         By what results are divided: see `fft`.
     """
-    return _along("rfft", x, FROM_REAL, n, axis, inverse=False, norm=norm)
+    return _along("rfft", x, one_axis.FROM_REAL, n, axis, inverse=False, norm=norm)
 
 
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -140,7 +133,7 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     norm : {"backward", "ortho", "forward"}
         By what results are divided: see `ifft`.
     """
-    return _along("irfft", x, TO_REAL, n, axis, inverse=True, norm=norm)
+    return _along("irfft", x, one_axis.TO_REAL, n, axis, inverse=True, norm=norm)
 
 
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -159,7 +152,7 @@ def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     norm : {"backward", "ortho", "forward"}
         By what results are divided: see `fft`.
     """
-    return _along("hfft", x, TO_REAL, n, axis, inverse=False, norm=norm)
+    return _along("hfft", x, one_axis.TO_REAL, n, axis, inverse=False, norm=norm)
 
 
 def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
@@ -176,7 +169,7 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     norm : {"backward", "ortho", "forward"}
         By what results are divided: see `ifft`.
     """
-    return _along("ihfft", x, FROM_REAL, n, axis, inverse=True, norm=norm)
+    return _along("ihfft", x, one_axis.FROM_REAL, n, axis, inverse=True, norm=norm)
 
 
 def fftn(
@@ -253,9 +246,9 @@ def rfftn(
     norm : {"backward", "ortho", "forward"}
         As of `fftn`, axis by axis.
     """
-    _check("rfftn", x, FROM_REAL)
+    _check("rfftn", x, one_axis.FROM_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="rfftn")
-    x = _along("rfftn", x, FROM_REAL, length, last, inverse=False, norm=norm)
+    x = _along("rfftn", x, one_axis.FROM_REAL, length, last, inverse=False, norm=norm)
     return _along_several("rfftn", x, others, False, norm)
 
 
@@ -280,18 +273,18 @@ def irfftn(
     norm : {"backward", "ortho", "forward"}
         As of `fftn`, axis by axis.
     """
-    _check("irfftn", x, TO_REAL)
+    _check("irfftn", x, one_axis.TO_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="irfftn")
     x = _along_several("irfftn", x, others[::-1], True, norm)
-    return _along("irfftn", x, TO_REAL, length, last, inverse=True, norm=norm)
+    return _along("irfftn", x, one_axis.TO_REAL, length, last, inverse=True, norm=norm)
 
 
 def _check(name: str, x: Any, form: str) -> None:
     """Refuses what is no array, or one of other numbers than can be transformed."""
     check_operands(name, (x,))
-    if x.dtype not in COMPLEX_OF or (form == FROM_REAL and x.dtype.is_complex):
-        wanted = "float32 and float64" if form == FROM_REAL else "real and complex numbers"
-        wanted += "" if form == FROM_REAL else " of 32-bit and 64-bit parts"
+    if x.dtype not in one_axis.COMPLEX_OF or (form == one_axis.FROM_REAL and x.dtype.is_complex):
+        wanted = "float32 and float64" if form == one_axis.FROM_REAL else "real and complex numbers"
+        wanted += "" if form == one_axis.FROM_REAL else " of 32-bit and 64-bit parts"
         raise DTypeError(f"{name} takes {wanted}, not {x.dtype.name}")
 
 
@@ -304,27 +297,27 @@ def _along(
     n = _length(name, x.shape[axis], form, n)
     scale = _scale(name, n, inverse, norm)
     if not x.size:
-        kind = COMPLEX_OF[x.dtype]
-        shape = (*x.shape[:axis], extent_of(form, n), *x.shape[axis + 1 :])
-        return zeros(shape, dtype=kind.real if form == TO_REAL else kind, device=x.device)
-    if form == TO_REAL:
-        x = astype(x, COMPLEX_OF[x.dtype], copy=False)
-    return transformed(x, form, n, axis, inverse, scale)  # type: ignore[no-any-return]
+        kind = one_axis.COMPLEX_OF[x.dtype]
+        shape = (*x.shape[:axis], one_axis.extent_of(form, n), *x.shape[axis + 1 :])
+        return zeros(shape, dtype=kind.real if form == one_axis.TO_REAL else kind, device=x.device)
+    if form == one_axis.TO_REAL:
+        x = astype(x, one_axis.COMPLEX_OF[x.dtype], copy=False)
+    return one_axis.transformed(x, form, n, axis, inverse, scale)  # type: ignore[no-any-return]
 
 
 def _along_several(
     name: str, x: Any, lines: Sequence[tuple[int, int | None]], inverse: bool, norm: str
 ) -> Array:
     """Complex transforms along several axes, the last one first."""
-    _check(name, x, COMPLEX)
+    _check(name, x, one_axis.COMPLEX)
     for axis, n in reversed(lines):
-        x = _along(name, x, COMPLEX, n, axis, inverse=inverse, norm=norm)
-    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])  # type: ignore[no-any-return]
+        x = _along(name, x, one_axis.COMPLEX, n, axis, inverse=inverse, norm=norm)
+    return x if x.dtype.is_complex else astype(x, one_axis.COMPLEX_OF[x.dtype])  # type: ignore[no-any-return]
 
 
 def _length(name: str, extent: int, form: str, n: int | None) -> int:
     if n is None:
-        n = 2 * (extent - 1) if form == TO_REAL else extent
+        n = 2 * (extent - 1) if form == one_axis.TO_REAL else extent
     try:
         n = int(n.__index__())
     except AttributeError:

@@ -119,9 +119,12 @@ class ViewCode(NamedTuple):
     handle, address, offset, owner : str
         What `ArrayView` calls so.
     names : dict
-        Whatever else the texts refer to.
+        Whatever else the texts refer to; ``{x}`` in a name stands for the array's.
     for_all : str
         Condition beside `same`, if any, on no array: asked for once for all that have it.
+    queue : str
+        The queue of another library that `Executable.launch` is given as its third argument, if it
+        is not the one that is current in the device's own.
     """
 
     kind: type
@@ -132,6 +135,7 @@ class ViewCode(NamedTuple):
     owner: str
     names: dict[str, Any]
     for_all: str = ""
+    queue: str = ""
 
 
 class Executable(ABC):

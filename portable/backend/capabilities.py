@@ -166,8 +166,8 @@ class Capabilities:
     workgroup_atomics : bool
         Whether additions by the work-items of one workgroup cost no more than plain ones, since one
         thread runs them.
-    atomic_pairs : bool
-        Whether two neighbouring ``float32`` are added to by one instruction.
+    atomic_lanes : int
+        To how many neighbouring ``float32`` one instruction adds at most.
     memory_orders : {"relaxed", "acq_rel"}
         The strongest order that device-wide atomics offer.
     forward_progress : bool
@@ -220,7 +220,7 @@ class Capabilities:
     atomics64: bool = True
     float_atomics: bool = False
     workgroup_atomics: bool = False
-    atomic_pairs: bool = False
+    atomic_lanes: int = 1
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
     forward_progress: bool = False
     unified_memory: bool = False

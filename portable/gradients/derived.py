@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.backend import Capabilities
 from portable.backend.capabilities import Fault
-from portable.gradients.adjoint.assemble import Adjoint, adjoint_of
+from portable.gradients.adjoint.assemble import Adjoint, How, adjoint_of
 from portable.gradients.adjoint.host_values import run_on_host
 from portable.gradients.pairing import gradients_of
 from portable.lang.arguments.arguments import CompositeSpec, Specialisation
@@ -177,15 +177,9 @@ class Derived(Kernel):
         ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, names, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
-        thrifty, deterministic = self._way
-        return adjoint_of(
-            ir,
-            restricted,
-            self._dims,
-            thrifty=thrifty,
-            deterministic=deterministic,
-            workgroup_atomics=capabilities.workgroup_atomics,
-        )
+        lanes = capabilities.atomic_lanes
+        how = How(self._dims, *self._way, capabilities.workgroup_atomics, lanes)
+        return adjoint_of(ir, restricted, how)
 
 
 def in_plain_words(kernel: KernelIR, capabilities: Capabilities) -> KernelIR:

@@ -16,6 +16,7 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, LaunchError
 from portable.gradients.adjoint.assemble import Adjoint, Shared, Strips
+from portable.gradients.adjoint.padding import ROW
 from portable.gradients.arguments import (
     SeenArguments,
     check_gradients,
@@ -48,6 +49,9 @@ _MOST_KEPT: Final = 1 << 28
 _FEWEST_SAVED: Final = 1 << 14
 """Atomic additions that cost as much as it does to make copies of gradients, however small."""
 
+_FEWEST_IN_ROWS: Final = 1 << 19
+"""Additions to rows of three numbers that take as long as it does to launch what pads them."""
+
 _DEAREST: Final = {True: 4.0, False: 0.25}
 """Elements of copies that cost as much as an atomic addition, where one thread runs a workgroup and
 where many do."""
@@ -59,7 +63,7 @@ _TURNS: Final = 4
 """The most strips of a thread."""
 
 _FEW_ROWS: Final = 16
-"""Rows that a work-item each adds up for an element."""
+"""Rows that are added one after the other."""
 
 _WIDEST: Final = 1024
 _LARGE: Final = 512
@@ -244,18 +248,25 @@ class AdjointLauncher:
         groups = plan.items // prod(adjoint.kernel.workgroup)
         copied = _copied(plan, adjoint.strips, groups, given.gradients)
         copies, launcher = tuple(x for x, _ in copied), plan.launcher
+        padded = adjoint.strips is not None and adjoint.strips.padded
         if copies:
-            groups, wide = len(copies[0]), adjoint.kernel.workgroup
-            strips = self._adjoint.kernel(plan.dims, STRIPS, thrifty=plan.thrifty)
-            launcher = strips[(groups * wide[0], *wide[1:]), wide]
+            key = launcher.key
+            if not padded:
+                groups, wide = len(copies[0]), adjoint.kernel.workgroup
+                key = (groups * wide[0], *wide[1:]), wide
+            launcher = self._adjoint.kernel(plan.dims, STRIPS, thrifty=plan.thrifty)[key]
         shares = tuple(plan.room((groups,), x.dtype) for x in adjoint.shared)
         sizes = plan.sizes if adjoint.sized or copies else ()
         others = (None,) * (len(adjoint.gathers) + (adjoint.strips is not None))
         launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
         for x, into in copied:
-            rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
-            _add_rows[into.size](rows, into.reshape(-1))
+            if padded:
+                _add_narrow[into.size](x, into.reshape(-1))
+            else:
+                rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
+                for k in range(len(rows)):
+                    _add_row[into.size](rows, k, into.reshape(-1))
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -330,13 +341,17 @@ def _spared(given: tuple[Any, ...], written: frozenset[int]) -> tuple[Any, ...]:
 
 
 @kernel
-def _add_rows(rows: kl.Array, out: kl.Array) -> None:
-    """Adds rows of numbers to others."""
+def _add_row(rows: kl.Array, k: int, out: kl.Array) -> None:
+    """Adds a row of numbers to others."""
     i = kl.global_id(0)
-    total = out[i]
-    for k in range(rows.shape[0]):
-        total += rows[k, i]
-    out[i] = total
+    out[i] += rows[k, i]
+
+
+@kernel
+def _add_narrow(rows: kl.Array, out: kl.Array) -> None:
+    """Adds rows of four, but for their last numbers, to rows of three."""
+    i = kl.global_id(0)
+    out[i] += rows[i // 3, i % 3]
 
 
 def _copied(
@@ -350,17 +365,26 @@ def _copied(
     arrays = [given[i] for i in strips.gradients]
     capabilities = plan.device.capabilities
     one_thread = capabilities.workgroup_atomics
+    if strips.padded:
+        rows = sum(x.size // 3 for x in arrays)
+        if saved < max(_FEWEST_IN_ROWS, 4 * rows) or any(x.shape[-1] != 3 for x in arrays):
+            return []
     most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
     beside = _BESIDE * groups // plan.items
     if one_thread:
         beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
-    if most < max(1, beside):
+    if most < max(1, beside) and not strips.padded:
         return []
     count = min(groups, capabilities.compute_units * max(1, beside))
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
         return []
-    return [(fill(plan.room((count, x.size), dtype(x.dtype)), 0), x) for x in arrays]
+    copied: list[tuple[Any, Any]] = []
+    for x in arrays:
+        rows, wide = (x.size // 3, ROW) if strips.padded else (count, x.size)
+        room = fill(plan.room((rows * wide,), dtype(x.dtype)), 0)
+        copied.append((room.reshape(rows, wide), x))
+    return copied
 
 
 @kernel

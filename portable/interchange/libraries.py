@@ -23,7 +23,7 @@ import numpy as np
 from portable import recording, registry
 from portable.backend import Device
 from portable.dtypes import NARROW, dtype
-from portable.interchange import tensors
+from portable.interchange import jax_arrays, tensors
 from portable.interchange.host_arrays import MovedCall, rebuilt
 from portable.interchange.tensors import is_tensor, tensor_over
 from portable.namespace import device_of, device_of_memory, elsewhere, on_device, takes_numpys
@@ -155,17 +155,12 @@ def exchanged(
     kwargs : dict
         What it is given by name.
     """
-    viewed = tensors_viewed((*args, *kwargs.values()))
-    if viewed is not None:
-        return cast(_Result, _of_tensors(function, len(args), kwargs, viewed))
-    others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
-    device = device_of(*others)
-    exchange = _Exchange(device, others[0])
-    stream = stream_of(others)
-    if stream is None:
-        return cast(_Result, exchange.called(function, args, kwargs))
-    with device.on_stream(stream):
-        return cast(_Result, exchange.called(function, args, kwargs))
+    given = (*args, *kwargs.values())
+    viewed = tensors_viewed(given) or _looked_at(given)
+    values = viewed.values
+    named = dict(zip(kwargs, values[len(args) :], strict=True))
+    with viewed.scope:
+        return cast(_Result, viewed.given(function(*values[: len(args)], **named)))
 
 
 class Viewed(NamedTuple):
@@ -268,14 +263,20 @@ def _memory_and_view(array: Any) -> tuple[Any, np.ndarray[Any, Any] | None]:
 class _Located:
     """An array of which it is known where it lies: JAX takes microseconds to say it again."""
 
-    __slots__ = ("__dlpack__", "_memory")
+    __slots__ = ("_array", "_memory")
 
     def __init__(self, array: Any, memory: tuple[int, int]) -> None:
-        self.__dlpack__ = array.__dlpack__
+        self._array = array
         self._memory = memory
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._memory
+
+    def __dlpack__(self, *, stream: Any = None, **wanted: Any) -> Any:
+        pack = jax_arrays.function_of(self._array, "buffer_to_dlpack_managed_tensor")
+        if pack is None:
+            return self._array.__dlpack__(stream=stream, **wanted)
+        return pack(self._array, stream=stream)
 
 
 def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -> Viewed:
@@ -289,7 +290,9 @@ def _borrowed(arrays: list[Any], lent: Sequence[int], memory: tuple[int, int]) -
 
 def _gpu_view(tensor: Any, index: int) -> Any:
     """A CuPy array over a tensor; None where that takes a longer look."""
-    if not tensor.is_cuda or tensor.requires_grad or tensor.is_conj() or tensor.is_neg():
+    if not tensor.is_cuda or tensor.is_conj() or tensor.is_neg():
+        return None
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         return None
     return _gpu_of(tensor).adopt(tensor)
 
@@ -304,14 +307,23 @@ def _on_its_stream(tensor: Any) -> AbstractContextManager[None]:
     return _NO_SCOPE if address is None else _gpu_of(tensor).on_stream(address)
 
 
-def _of_tensors(
-    function: Callable[..., Any], positional: int, kwargs: dict[str, Any], viewed: Viewed
-) -> Any:
-    """A call with arrays in place of tensors, and its results as tensors."""
-    values = viewed.values
-    named = dict(zip(kwargs, values[positional:], strict=True))
-    with viewed.scope:
-        return viewed.given(function(*values[:positional], **named))
+def _looked_at(values: Sequence[Any]) -> Viewed:
+    """The same for arguments that take a longer look, among them arrays in tuples."""
+    others = [x for x in _leaves(values) if type(x) not in _NONE and is_other(x)]
+    device = device_of(*others)
+    seen: list[tuple[Any, Any]] = []
+
+    def taken(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return rebuilt(x, map(taken, x))
+        if type(x) in _NONE or not is_other(x):
+            return x
+        seen.append((on_device(device, x), x))
+        return seen[-1][0]
+
+    stream = stream_of(others)
+    scope = _NO_SCOPE if stream is None else device.on_stream(stream)
+    return Viewed([*map(taken, values)], seen, scope)
 
 
 def _tensor(values: Any) -> Any:
@@ -331,44 +343,6 @@ def _leaves(values: Iterable[Any]) -> Iterable[Any]:
             yield x
 
 
-class _Exchange:
-    """One call's arrays, as they were and as the operation sees them."""
-
-    def __init__(self, device: Device, sample: Any) -> None:
-        self._device = device
-        self._sample = sample
-        self._taken: dict[int, tuple[Any, Any]] = {}
-
-    def called(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """What the operation gives, with its arguments and its results exchanged."""
-        taken = self.taken
-        result = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
-        return self.given(result)
-
-    def taken(self, x: Any) -> Any:
-        """An argument as the operation takes it."""
-        kind = type(x)
-        if kind in _NONE:
-            return x
-        if isinstance(x, tuple):
-            return rebuilt(x, map(self.taken, x))
-        if not is_other(x):
-            return x
-        seen = on_device(self._device, x)
-        self._taken[id(seen)] = seen, x  # `seen` is kept, so that no other object has its id
-        return seen
-
-    def given(self, result: Any) -> Any:
-        """A result as the caller gets it."""
-        if isinstance(result, tuple):
-            return rebuilt(result, map(self.given, result))
-        if id(result) in self._taken:
-            return self._taken[id(result)][1]
-        return _in_library(self._sample, result) if self._device.owns(result) else result
-
-
 def _in_library(sample: Any, result: Any) -> Any:
     """A device's array as one of the library that another is of."""
     if is_tensor(sample):
@@ -376,6 +350,9 @@ def _in_library(sample: Any, result: Any) -> Any:
     kind = dtype(result.dtype)
     narrow = kind in NARROW
     shared = result.view(np.uint8 if kind.itemsize == 1 else np.int16) if narrow else result
+    give = jax_arrays.giver_like(sample, kind.name)
+    if give is not None:
+        return give(result)
     xp = _namespace(sample)
     array = xp.from_dlpack(shared)
     return array.view(getattr(xp, kind.name)) if narrow else array

@@ -29,20 +29,24 @@ OTHERWISE_CALLED: Final = {
 }
 """Words that the Array API calls otherwise than NumPy and `math`."""
 
-_DIFFERENT: Final = ("ceil", "floor", "remainder", "trunc")
-"""Of `math`: as words three give floats, and the remainder has the sign of the divisor."""
+_DIFFERENT: Final = ("remainder",)
+"""Of `math`: as a word it has the sign of the divisor."""
 
 
 @cache
 def namesakes() -> dict[Any, Callable[..., Any]]:
-    """The word for each such function."""
+    """The word for each such function.
+
+    `round`, `math.ceil`, `math.floor` and `math.trunc` give the same whole number, as a float.
+    """
     words = {name: getattr(numbers, name) for name in numbers.__all__}
     in_math = [f for name, f in vars(math).items() if callable(f) and name not in _DIFFERENT]
     ufuncs = [f for f in vars(np).values() if isinstance(f, np.ufunc)]
     named = {f: OTHERWISE_CALLED.get(f.__name__, f.__name__) for f in (*in_math, *ufuncs)}
     alike = {f: words[name] for f, name in named.items() if name in words}
     functions = {getattr(np, name): words[name] for name in ("where", "clip", "round")}
-    builtin = {max: words["maximum"], min: words["minimum"], print: compile_time.print}
+    names = {complex: "complex", max: "maximum", min: "minimum", round: "round"}
+    builtin = {print: compile_time.print, **{f: words[name] for f, name in names.items()}}
     return {**builtin, **functions, **alike}
 
 

@@ -270,6 +270,7 @@ def reduce(
     neutral: Any = None,
     each: Any = None,
     axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
     dtype: Any = None,
 ) -> Any:
     """All elements combined by an operation, or all along some axes.
@@ -293,6 +294,8 @@ def reduce(
         counted in C order along the axes that go. Elements are totals by default.
     axis : int or sequence of int, optional
         Which axes go; by default all.
+    keepdims : bool
+        Whether they stay with extent 1.
     dtype : dtype, optional
         Of totals that are numbers; by default that of `x`.
 
@@ -336,7 +339,11 @@ def reduce(
     axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
     results = _reduced.run(given.arrays, totals, axes)
-    return Elements(results if isinstance(results, tuple) else (results,), totals.kind).given()
+    results = results if isinstance(results, tuple) else (results,)
+    if keepdims:
+        shape = reduced_shape(given.shape, axes, keepdims=True)
+        results = tuple(y.shaped(shape) for y in results)
+    return Elements(results, totals.kind).given()
 
 
 def _write_reduce(

@@ -14,19 +14,8 @@ from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
-from portable.sparse.products import (
-    by_matrix,
-    by_vector,
-    longest_shared,
-    share_of_group,
-    share_of_rows,
-    shares_of,
-)
-
-
-def like(xp: Any, x: Any, values: Any, dtype: Any) -> Any:
-    """A host's values as an array of the library, on the device of `x`."""
-    return xp.asarray(values, dtype=dtype, device=device_of_library(x))
+from portable.primitives.reducing import segmented_reduce
+from portable.sparse import algebra, products
 
 
 class CSR:
@@ -62,6 +51,9 @@ class CSR:
     >>> a = CSR.from_scipy(scipy.sparse.random(1000, 1000, 0.01), device="opencl")  # doctest: +SKIP
     >>> y = a @ x  # doctest: +SKIP
     """
+
+    __array_ufunc__ = None
+    """NumPy's and CuPy's arrays and numbers leave what they meet to this class."""
 
     def __init__(
         self, data: Any, columns: Any, offsets: Any, shape: tuple[int, int], *, check: bool = True
@@ -146,8 +138,24 @@ class CSR:
         rows, columns = xp.nonzero(x)
         flat = xp.reshape(x, (-1,))
         data = xp.take(flat, rows * x.shape[1] + columns)
-        places = like(xp, rows, np.arange(x.shape[0] + 1), rows.dtype)
-        return cls(data, columns, xp.searchsorted(rows, places), tuple(x.shape), check=False)
+        offsets = xp.searchsorted(rows, algebra.counted(xp, rows, x.shape[0] + 1))
+        return cls(data, columns, offsets, tuple(x.shape), check=False)
+
+    @classmethod
+    def from_coo(cls, data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> CSR:
+        """Of numbers and their places in any order, those of one place being added up.
+
+        Parameters
+        ----------
+        data, rows, columns : array, shape (nnz,)
+            Of one library and device; rows and columns are int32 or int64.
+        shape : (int, int)
+            Rows and columns.
+        """
+        parts = algebra.of_coordinates(data, rows, columns, shape, columns)
+        if int(array_namespace(rows).max(rows)) >= shape[0] if rows.shape[0] else False:
+            raise ValueError(f"a row is out of range for {shape[0]} rows")
+        return cls(*parts, shape)
 
     def to_scipy(self) -> Any:
         """A ``scipy.sparse.csr_array`` with a copy of the contents; waits for the device."""
@@ -158,9 +166,12 @@ class CSR:
 
     def to_dense(self) -> Any:
         """All elements as an array of `data`'s library, by a product with the unit matrix."""
-        xp = array_namespace(self.data)
-        identity = like(xp, self.data, np.eye(self.shape[1]), self.data.dtype)
-        return self @ identity
+        xp, extent = array_namespace(self.data), min(self.shape)
+        unit = xp.eye(extent, dtype=self.data.dtype, device=device_of_library(self.data))
+        return self @ unit if self.shape[1] == extent else self.__rmatmul__(unit)
+
+    toarray = to_dense
+    """SciPy's name."""
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -191,16 +202,16 @@ class CSR:
     # -- products -------------------------------------------------------------------------------
 
     def __matmul__(self, x: Any) -> Any:
-        """The product with a vector or a dense matrix.
+        """The product with a vector, a dense matrix, or another sparse one.
 
         Parameters
         ----------
-        x : array, shape (n,) or (n, k)
+        x : array, shape (n,) or (n, k), or CSR
             Of the library and device of the numbers.
 
         Returns
         -------
-        array, shape (m,) or (m, k)
+        array, shape (m,) or (m, k), or CSR
             In the common dtype. Numbers of a row are added up by a work-item, or by several and
             these sums in turn: within ``nnz_of_row * eps`` of the sum of sizes.
 
@@ -209,6 +220,8 @@ class CSR:
         ShapeError
             For other shapes.
         """
+        if isinstance(x, CSR):
+            return self._times(x)
         if not hasattr(x, "shape"):
             return NotImplemented
         if len(x.shape) not in (1, 2) or x.shape[0] != self.shape[1]:
@@ -216,61 +229,151 @@ class CSR:
                 f"a sparse matrix of shape {self.shape} times an array of shape {tuple(x.shape)}; "
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
-        parts = (self.data, self.columns, self.offsets)
         if len(x.shape) == 1:
-            return by_vector(*parts, x, self._starts)
-        return by_matrix(*parts, x, self._starts_of_rows(share_of_rows(int(x.shape[1]))))
+            starts = self._starts(products.share_of_group(self.device)) if self._uneven else None
+            return products.by_vector(*self._parts, x, starts)
+        starts = self._starts(products.share_of_rows(int(x.shape[1])))
+        return products.by_matrix(*self._parts, x, starts)
 
     @cached_property
-    def _starts(self) -> Any:
-        """Where even shares begin if rows are uneven, found at the first product; None else."""
-        longest = longest_shared(self.shape[0], self.nnz)
-        if self.nnz <= longest or self.device.capabilities.single_work_items:
-            return None
+    def _uneven(self) -> bool:
+        """Whether some rows are far longer than others, found at the first product."""
+        longest = products.longest_shared(self.shape[0], self.nnz)
         xp = array_namespace(self.offsets)
-        uneven = bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
-        return shares_of(self.offsets, self.nnz, share_of_group(self.device)) if uneven else None
+        return self.nnz > longest and bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
 
-    def _starts_of_rows(self, size: int) -> Any:
-        """Where shares for products with matrices begin; None where processors share rows out."""
+    def _starts(self, size: int) -> Any:
+        """Where even shares of rows and numbers begin; None where processors share rows out."""
         if self.device.capabilities.single_work_items:
             return None
         if size not in self._shares:
-            self._shares[size] = shares_of(self.offsets, self.nnz, size)
+            self._shares[size] = products.shares_of(self.offsets, self.nnz, size)
         return self._shares[size]
 
-    def _rows(self) -> Any:
-        """The row of each number."""
-        xp = array_namespace(self.data)
-        every = like(xp, self.offsets, np.arange(self.nnz), self.offsets.dtype)
-        rows = xp.searchsorted(self.offsets, every, side="right") - 1
-        return xp.astype(rows, self.columns.dtype)
+    # -- matrices made of it -------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> algebra.Parts:
+        return algebra.Parts(self.data, self.columns, self.offsets)
+
+    def _with(self, data: Any) -> CSR:
+        """Other numbers in the same places."""
+        return CSR(data, self.columns, self.offsets, self.shape, check=False)
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)
         """The transposed matrix, its numbers sorted by columns anew."""
-        xp = array_namespace(self.data)
         m, n = self.shape
-        order = xp.argsort(self.columns, stable=True)
-        columns = xp.take(self.columns, order)
-        edges = like(xp, columns, np.arange(n + 1), columns.dtype)
-        return CSR(
-            xp.take(self.data, order),
-            xp.take(self._rows(), order),
-            xp.astype(xp.searchsorted(columns, edges), self.offsets.dtype),
-            (n, m),
-            check=False,
-        )
+        return CSR(*algebra.transposed(self._parts, n), (n, m), check=False)
+
+    def astype(self, dtype: Any) -> CSR:
+        """The same with numbers of another dtype, as their library names it."""
+        return self._with(array_namespace(self.data).astype(self.data, dtype))
+
+    def __neg__(self) -> CSR:
+        return self._with(-self.data)
+
+    def __abs__(self) -> CSR:
+        return self._with(abs(self.data))
+
+    def __mul__(self, factor: Any) -> CSR:
+        """Each number times a factor; ``@`` is the product of matrices."""
+        return self._with(self.data * _number(factor, "A * x"))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> CSR:
+        return self._with(self.data / _number(divisor, "A / x"))
+
+    def __add__(self, other: Any) -> CSR:
+        """The sum of two sparse matrices; columns of each row come in order then."""
+        _same_shape(self, other)
+        return CSR(*algebra.added(self._parts, other._parts, self.shape), self.shape, check=False)
+
+    def __sub__(self, other: Any) -> CSR:
+        _same_shape(self, other)
+        negative: CSR = -other
+        return self + negative
+
+    def _times(self, other: CSR) -> CSR:
+        if self.shape[1] != other.shape[0]:
+            raise ShapeError(f"sparse matrices of shapes {self.shape} and {other.shape} in A @ B")
+        shape = self.shape[0], other.shape[1]
+        return CSR(*algebra.multiplied(self._parts, other._parts, shape), shape, check=False)
+
+    def __rmatmul__(self, x: Any) -> Any:
+        """A vector or dense matrix times this one; the transposed matrix is made for it."""
+        xp = array_namespace(x)
+        return self.T @ x if x.ndim == 1 else xp.matrix_transpose(self.T @ xp.matrix_transpose(x))
+
+    def __getitem__(self, index: Any) -> Any:
+        """Some rows and columns, as a matrix, or one element.
+
+        ``A[i]`` is a matrix of one row, ``A[2:7]`` and ``A[rows]`` are matrices of some, `rows`
+        being a list or an array of numbers or bools; ``A[:, j]`` and ``A[rows, columns]`` have the
+        columns that are named likewise. ``A[i, j]`` is an element, as an array without dimensions.
+        Copies but for neighbouring rows. Waits for the device.
+        """
+        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        part = self._rows(rows)
+        if isinstance(columns, int | np.integer) and isinstance(rows, int | np.integer):
+            return part[:, [columns]].sum()
+        whole = isinstance(columns, slice) and columns == slice(None)
+        return part if whole else part.T._rows(columns).T
+
+    def _rows(self, index: Any) -> CSR:
+        m, n = self.shape
+        if isinstance(index, int | np.integer):
+            if not -m <= index < m:
+                raise IndexError(f"row {index} is out of range for {m} rows")
+            index = slice(int(index) % m, int(index) % m + 1)
+        if isinstance(index, slice) and index.step in (None, 1):
+            first, stop, _ = index.indices(m)
+            ends = self.offsets[first : max(first, stop) + 1]
+            begin, end = int(ends[0]), int(ends[-1])
+            parts = algebra.Parts(self.data[begin:end], self.columns[begin:end], ends - begin)
+        else:
+            parts = algebra.taken(self._parts, algebra.row_numbers(index, self.offsets, m))
+        return CSR(*parts, (int(parts.offsets.shape[0]) - 1, n), check=False)
+
+    # -- numbers of it -------------------------------------------------------------------------
+
+    def sum(self, axis: int | None = None) -> Any:
+        """The sum of all numbers, or those of columns (``axis=0``) or rows (1), in their dtype."""
+        if axis is None:
+            return array_namespace(self.data).sum(self.data)
+        if axis not in (-2, -1, 0, 1):
+            raise ValueError(f"axis={axis}; a matrix has 0 (sums of columns) and 1 (of rows)")
+        rows = self if axis % 2 else self.T
+        return segmented_reduce(rows.data, rows.offsets)
 
     def diagonal(self) -> Any:
         """The elements on the main diagonal, as an array of shape ``(min(m, n),)``."""
-        xp = array_namespace(self.data)
-        kept = CSR(
-            xp.where(self._rows() == self.columns, self.data, xp.zeros_like(self.data)),
-            self.columns,
-            self.offsets,
-            self.shape,
-            check=False,
+        found = algebra.kept(self._parts, algebra.rows_of(self._parts) == self.columns)
+        return segmented_reduce(found.data, found.offsets)[: min(self.shape)]
+
+    def eliminate_zeros(self) -> None:
+        """Takes zeros out of this matrix, as SciPy's method does; waits for the device."""
+        self.data, self.columns, self.offsets = algebra.kept(self._parts, self.data != 0)
+        self._shares.clear()
+        self.__dict__.pop("_uneven", None)
+
+
+def _number(x: Any, what: str) -> Any:
+    """A factor, which has to be one."""
+    if getattr(x, "shape", ()) == () and not isinstance(x, CSR | str):
+        return x
+    raise TypeError(
+        f"{what} of a sparse matrix and {type(x).__name__}: x is a number; write A @ x for a "
+        "product, A.toarray() * x element by element"
+    )
+
+
+def _same_shape(a: CSR, b: Any) -> None:
+    if not isinstance(b, CSR):
+        raise TypeError(
+            f"a sparse matrix plus or minus {type(b).__name__}; expected another CSR: all "
+            "elements of the result would be kept, so write A.toarray() + x"
         )
-        ones = like(xp, self.data, np.ones(self.shape[1]), self.data.dtype)
-        return (kept @ ones)[: min(self.shape)]
+    if a.shape != b.shape:
+        raise ShapeError(f"the sum of sparse matrices of shapes {a.shape} and {b.shape}")

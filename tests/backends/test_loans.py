@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 
 from portable import registry
+from portable.backend import ArrayView
 from portable.backend.queues import Mark
 from portable.interchange.libraries import exchanged
+from portable.lang.launch.packing import ArgumentText, Packing
+from portable.lang.launch.plan import Bound, Text
 from portable_backends.common.loans import Loans
 from portable_backends.cuda.backend import CuPyDevice
+from portable_backends.cuda.jax_arrays import view_code
 from tests.support.compilers import CUDA
 
 
@@ -158,3 +162,70 @@ def test_arrays_of_one_call_are_one_loan(events: list[Any]) -> None:
     events[0].done = True
     exchanged(lambda _: None, (Theirs(),), {})
     assert all(x() is None for x in gone)
+
+
+class ArrayImpl(Array):
+    """An array as JAX's, which says what is asked of it in turn."""
+
+    dtype, _pjrt_layout, sharding = np.dtype(np.float32), "{0}", "gpu:0"
+
+    def __init__(self, address: int, shape: tuple[int, ...] = (8,)) -> None:
+        self.unsafe_buffer_pointer = lambda: address
+        self.shape = shape
+
+
+class Capsule:
+    """What keeps the memory of such an array, and a stream from reading it too early."""
+
+    def __init__(self, array: ArrayImpl, stream: int) -> None:
+        self.of = array, stream
+
+
+@pytest.fixture
+def jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions in C++ that such arrays come with, and CuPy's that says which GPU it is."""
+    library: Any = ModuleType("jaxlib_that_is_not_there")
+    library.buffer_to_dlpack_managed_tensor = Capsule
+    monkeypatch.setattr(ArrayImpl, "__module__", library.__name__)
+    api: Any = ModuleType("cupy_backends.cuda.api")
+    api.runtime = SimpleNamespace(getDevice=lambda: 0)
+    for module in (library, api):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def test_launches_of_jaxs_arrays_wait_for_them_and_keep_them(jaxlib: None) -> None:
+    marks: list[Point] = []
+    kept: list[Any] = []
+    launched: list[Any] = []
+
+    def mark() -> Point:
+        marks.append(Point())
+        return marks[-1]
+
+    loans = Loans(mark)
+    monitored = loans.take_back
+    loans.take_back = lambda array: (kept.append(array), monitored(array))  # type: ignore[method-assign, assignment]
+    arrays = ArrayImpl(32), ArrayImpl(64)
+    code = view_code(arrays[0], 0, loans, lambda: 7)
+    assert code is not None
+    text = Text()
+    text.unpack(arrays)
+    for name in ("a0", "a1"):
+        text.require_array(name, code, ArrayView(np.dtype("f4"), (8,), (4,), 32, 32))
+    text.require_constants({})
+    words = ArgumentText("a{}_handle".format, "a{}_offset".format, "a{}".format, text.named)
+
+    def launch(groups: Any, arguments: list[Any]) -> None:
+        assert not kept
+        launched.append(arguments)
+
+    text.launch(Bound(launch, (1, 1, 1), Packing([None, None], [(0, 0), (1, 1)])), words)
+    again = text.compiled(2)
+    assert again(arrays, {})
+    assert launched == [[32, 64]]
+    assert [capsule.of for capsule in kept[0]] == [(arrays[0], 7), (arrays[1], 7)]
+    assert len(kept) == len(marks) == 1
+    assert not again((arrays[0], ArrayImpl(32, (4,))), {})
+    arrays[1]._pjrt_layout = "{1}"
+    assert not again(arrays, {})
+    assert len(launched) == 1

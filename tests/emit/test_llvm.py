@@ -113,7 +113,9 @@ def test_rounds_of_large_loops_are_not_interleaved(terms: int) -> None:
     assert ("llvm.loop.interleave.count" in program.source) == (terms == 200)
 
 
-@pytest.mark.parametrize(("unroll", "hint"), [(0, "disable"), (-1, "full"), (4, "count")])
+@pytest.mark.parametrize(
+    ("unroll", "hint"), [(0, "disable"), (-1, "full"), (4, "count"), (s.FEW, "disable")]
+)
 def test_loops_around_others_are_repeated_where_kernels_ask_for_it(unroll: int, hint: str) -> None:
     x, i, j = ir.array("x"), ir.var("i"), ir.var("j")
     value = ir.load("value", x, e.Binary("add", i, j))
@@ -123,6 +125,7 @@ def test_loops_around_others_are_repeated_where_kernels_ask_for_it(unroll: int, 
     outer = s.For(i, *bounds, (inner,), ir.LOC, unroll=unroll)
     program = generate(ir.kernel([x], [outer], workgroup=(1, 1, 1)), NATIVE)
     assert re.findall(r"llvm.loop.unroll.(\w+)", program.source) == [hint]
+    assert ("llvm.loop.vectorize.enable" in program.source) == (unroll == s.FEW)
 
 
 def test_a_round_that_works_in_memory_of_its_own_is_not_apart() -> None:

@@ -136,14 +136,15 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         cells, "_unchanged", lambda _: lambda body, after: set(after), "logistic",
     ),
     "workgroups' sums": (
-        workgroup_sums._Reductions, "statement",
-        lambda _: lambda self, x: (_by_itself(x),), "saxpy",
+        workgroup_sums._Reductions, "_together",
+        lambda _: lambda self, given: tuple(map(_by_itself, given)), "saxpy",
     ),
     "what all add up": (
         sub_groups, "_summed", lambda _: lambda value, x, names: ((), value), "softmax",
     ),
     "what rounds add to one element": (
-        hoisting, "_added", lambda old: lambda x, total: old(x, rules.zero(total.type)),
+        hoisting, "_unless_nought",
+        lambda old: lambda *row: old(*(replace(x, value=rules.zero(x.value.type)) for x in row)),
         "particles",
     ),
     "whose the greatest is": (

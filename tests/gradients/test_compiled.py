@@ -123,7 +123,7 @@ def _adjoint(
     kernel: Any, key: Any, args: tuple[Any, ...], constants: dict[str, Any], capabilities: Any
 ) -> list[Any]:
     """The IR of an adjoint, and of what measures it, for a device that is not here."""
-    from portable.gradients.adjoint.assemble import Gradient, adjoint_of
+    from portable.gradients.adjoint.assemble import Gradient, How, adjoint_of
     from portable.gradients.adjoint.names import Names
     from portable.gradients.arguments import views_of
     from portable.gradients.derived import in_plain_words
@@ -140,6 +140,6 @@ def _adjoint(
         if isinstance(p, Array) and p.dtype.is_float:
             own = Array(names.fresh(f"d_{p.name}"), p.dtype, "global", p.ndim, strides=p.strides)
             gradients.append(Gradient(p.name, own))
-    found = adjoint_of(ir, gradients, 2)
+    found = adjoint_of(ir, gradients, How(2))
     measures = [] if found.measure is None else [found.measure]
     return [found.kernel, *measures, *(x.kernel for x in found.gathers)]

@@ -16,9 +16,11 @@ from portable.gradients.adjoint import strips
 from portable.gradients.adjoint.assemble import Adjoint
 from portable.gradients.adjoint.strips import Turns
 from portable.gradients.derived import Derived
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import all_statements
 from tests.gradients import test_loops as loops
 from tests.gradients.field import layer_norm, numbers
-from tests.support.differences import assert_gradients, small_strips
+from tests.support.differences import assert_gradients, gradients_of, small_strips
 
 ONE_THREAD = ["cpu:native", "simulator:native-cpu"]
 """Devices on which one thread runs a workgroup."""
@@ -111,6 +113,34 @@ def test_a_large_table_that_is_looked_up_seldom_is_not_copied(
     table, at = numbers(100_000), places(64, 6, below=100_000)
     pt.vjp(chained)[64, 8](table, at, np.zeros(64), np.zeros_like(table), None, np.ones(64))
     assert not launched
+
+
+@pt.kernel
+def attracted(x, near, scale, out):
+    """Points in space: their own rows and those of neighbours are added to."""
+    i = kl.global_id(0)
+    v = kl.vload(x, i, 0, lanes=3)
+    total = kl.splat(0.0, 3)
+    for k in range(near.shape[1]):
+        d = kl.vload(x, near[i, k], 0, lanes=3) - v
+        total += d * kl.exp(-kl.dot(d, d)) * scale
+    for k in kl.static_range(3):
+        out[i, k] = total[k] * x[near[i, 0], k]
+
+
+def test_rows_of_three_are_added_to_as_rows_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = strips_launched(monkeypatch)
+    x, near = numbers(13, 3), places(13, 8, below=13)
+    out, seeds = np.zeros((13, 3)), (None, None, None, numbers(13, 3, seed=1))
+    exact = gradients_of("cpu:native", attracted, 13, (x, near, 0.7, out), seeds, {})
+    single = x.astype(np.float32), near, 0.7, out.astype(np.float32)
+    with small_strips():
+        found = gradients_of("simulator:h200", attracted, 13, single, seeds, {})
+    assert found[0].dtype == np.float32
+    np.testing.assert_allclose(found[0], exact[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[2], exact[2], rtol=1e-5)
+    adds = [y for x in launched for y in all_statements(x.body) if isinstance(y, s.Atomic)]
+    assert {int(y.index[1].value) for y in adds} == {0, 1, 2, 3}
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {

@@ -162,6 +162,27 @@ def test_an_index_of_several_dimensions(device: Device) -> None:
 
 
 @pt.kernel
+def by_lanes(x, at, out, before):
+    i = kl.global_id(0)
+    v = kl.vload(x, i, 0, lanes=3)
+    kl.atomic_add(out, (at[i], 1), v)
+    old = kl.atomic_add(before[i], 0, v * 2)
+    kl.atomic_max(before, (i, 0), old + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_lanes_of_vectors(device: Device, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    x, at = rng.integers(-9, 9, (N, 3)).astype(dtype), rng.integers(0, 7, N).astype(np.int32)
+    start = rng.integers(0, 9, (N, 3)).astype(dtype)
+    found = run(device, by_lanes[N], x, at, np.zeros((7, 5), dtype), start)
+    total = np.zeros((7, 5), dtype)
+    np.add.at(total[:, 1:4], at, x)
+    np.testing.assert_array_equal(found[2], total)
+    np.testing.assert_array_equal(found[3], np.maximum(start + 2 * x, start + 1))
+
+
+@pt.kernel
 def chained(state, x, out):
     """Workgroups take tickets in order; each waits for the one before it: a running total."""
     turn = kl.local(1, kl.i32)

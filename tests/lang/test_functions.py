@@ -260,4 +260,38 @@ def test_functions_of_math_and_numpy_are_the_words_that_mean_the_same() -> None:
     assert len(set(namesakes().values())) > 50
     for function, word in namesakes().items():
         assert word_of(word) is not None
-        assert function not in (math.remainder, math.floor, math.ceil, math.trunc)
+        assert function is not math.remainder
+
+
+@pt.kernel
+def of_numbers_of_python(x, n, whole, real):
+    i = kl.global_id(0)
+    v = kl.vector(x[i], 2.0, -x[i], 1.5)
+    quotient, rest = divmod(n[i], -3)
+    whole[0, i], whole[1, i], whole[2, i] = int(x[i]), int(x[i] > 0), int(n[i])
+    whole[3, i], whole[4, i], whole[5, i] = quotient, rest, pow(n[i], 3)
+    whole[6, i] = int(bool(n[i]))
+    whole[7, i] = int(round(x[i]))  # noqa: RUF046  (a float in kernels)
+    whole[8, i] = int(math.floor(x[i]) + math.ceil(x[i]) + math.trunc(x[i]))
+    for k in reversed(range(1, 4)):
+        whole[9, i] = 10 * whole[9, i] + k
+    if n[i] and (n[i] + 1 or x[i] > -1):
+        whole[10, i] = 1 if n[i] - 1 or not n[i] else 2
+    real[0, i], real[1, i], real[2, i] = float(n[i]), round(x[i]), sum(v)
+    real[3, i], real[4, i] = max(v), min(v)
+    real[5, i], real[6, i] = divmod(x[i], 2.0)
+
+
+def test_pythons_functions_of_numbers(device: Device) -> None:
+    x = np.float32([-2.75, -1.5, -0.5, -0.25, 0.5, 1.5, 2.5, 7.875])
+    n = np.arange(-4, 4, dtype=np.int32)
+    shapes = (np.zeros((rows, 8), kind) for rows, kind in ((11, np.int32), (7, np.float32)))
+    _, _, whole, real = run(device, of_numbers_of_python[8], x, n, *shapes)
+    both = list(zip(map(float, x), map(int, n), strict=True))
+    for i, (a, b) in enumerate(both):
+        floors = math.floor(a) + math.ceil(a) + math.trunc(a)
+        integers = [int(a), int(a > 0), b, *divmod(b, -3), b**3, bool(b), round(a)]
+        held = (1 if b - 1 or not b else 2) if b and (b + 1 or a > -1) else 0
+        assert whole[:, i].tolist() == [*integers, floors, 321, held]
+        v = (a, 2.0, -a, 1.5)
+        assert real[:, i].tolist() == [b, round(a), sum(v), max(v), min(v), *divmod(a, 2.0)]

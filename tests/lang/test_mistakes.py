@@ -142,9 +142,9 @@ def k_sum(x):
     x[0] = sum(x)  # here sum
 
 
-def k_reversed(x):
-    for i in reversed(range(4)):  # here reversed
-        x[i] = 1
+def k_sorted(x):
+    for i in sorted((x[0], x[1])):  # here sorted
+        x[0] = i
 
 
 def k_run_time_dimension(x):
@@ -202,8 +202,8 @@ MISTAKES = [
     (k_array_negated, "by element", ""),
     (k_array_stored, "cannot be stored", "x[()]"),
     (k_shadowed, "the constant 3 cannot be called", ""),
-    (k_sum, "sum cannot be called", "write it as a loop"),
-    (k_reversed, "reversed cannot be called", "write it as a loop"),
+    (k_sum, "sum cannot be called", "sum an array in a loop"),
+    (k_sorted, "sorted cannot be called", "write it as a loop"),
     (k_run_time_dimension, "constant dimension", "kl.static_range"),
     (k_numba_barrier, "no attribute syncthreads", "kl.barrier"),
     (k_converted, "numbers in kernels have no attribute astype", "kl.f32(x)"),

@@ -116,6 +116,41 @@ def meeting(step: Any) -> None:
 
 
 @pt.function
+def beside(value: Any, i: Any, j: Any, c: Any, corner: Any, last: Any) -> Any:
+    row, column = kl.minimum(corner[0] + i, c.shape[0] - 1), kl.minimum(corner[1] + j, last)
+    return value - c[row, kl.where(c.shape[1] == 1, 0, column)]
+
+
+@kernel
+def piped_beside(a: Any, b: Any, c: Any, last: Any, out: Any) -> None:
+    row, column = kl.group_id(1) * TILE, kl.group_id(0) * TILE
+    tiles = kl.local((1, TILE, TILE), a.dtype), kl.local((1, TILE, TILE), b.dtype)
+    acc = kl.matrix((TILE, TILE), a.dtype, scope="workgroup")
+    acc.fill(0)
+    read = Reader(a, b, row, column).start
+    kl.pipeline(acc, tiles, read, 0, kl.cdiv(b.shape[0], TILE), ahead=0)
+    acc.map(beside, c, (row, column), last)
+    kl.barrier()
+    acc.store(out[row : row + TILE, column : column + TILE])
+
+
+@pytest.mark.parametrize("workgroup", [1, 16])
+@pytest.mark.parametrize(("width", "last"), [(37, 36), (37, 5), (37, 20), (1, 36)])
+def test_sums_are_finished_with_what_lies_beside_them(
+    device: Device, workgroup: int, width: int, last: int
+) -> None:
+    """Columns that are clamped, or one for all, are no neighbours to be read as a vector."""
+    rng = np.random.default_rng(last)
+    m, n, k = 21, 37, 18
+    a, b, c = (rng.integers(-9, 9, x).astype(np.float32) for x in ((m, k), (k, n), (m, width)))
+    given = [device.from_numpy(x) for x in (a, b, c)]
+    out = device.from_numpy(np.empty((m, n), np.float32))
+    piped_beside[pt.groups(-(-n // TILE), -(-m // TILE)), workgroup](*given, last, out)
+    read = np.minimum(np.arange(n), last) if width > 1 else np.zeros(n, int)
+    np.testing.assert_array_equal(device.to_numpy(out), a @ b - c[:, read])
+
+
+@pt.function
 def added(value: Any, other: Any) -> Any:
     return value + other
 

@@ -296,11 +296,11 @@ def k_method(x):
 
 
 def k_python_function(x):
-    x[0] = float(x[0])  # here float
+    x[0] = pow(x[0], 2, 5)  # here pow
 
 
 def k_math(x):
-    x[0] = math.floor(x[0])  # here math
+    x[0] = math.gamma(x[0])  # here math
 
 
 def k_word_arguments(x):
@@ -436,8 +436,8 @@ NAMES = [
     (k_unpack, "a tuple of 3 does not unpack to 2", ""),
     (k_attribute, "no attribute itemsize", "shape"),
     (k_method, "no attribute sum", "shape"),
-    (k_python_function, "float cannot be called", "kl.f32"),
-    (k_math, "floor cannot be called", "kl.floor"),
+    (k_python_function, "pow cannot be called", "kl.pow"),
+    (k_math, "gamma cannot be called", "kl.exp"),
     (k_word_arguments, "too many positional", ""),
     (k_dimension, "dimension 0, 1 or 2", ""),
     (k_range_float, "range takes integers", ""),

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 import portable as pt
 from portable import lang as kl
-from portable.backend import Device, Executable
+from portable.backend import ArrayView, Device, Executable, ViewCode
 from portable.errors import LaunchError
 from portable.lang.launch.launch import Launcher
+from portable.lang.launch.packing import ArgumentText, Packing
+from portable.lang.launch.plan import Bound, Text
 
 LIKE = 5
 """Launches after which more of them are recognised where the device says how."""
@@ -171,6 +173,27 @@ def test_launches_alike_are_not_described_again(
         arguments = launches[-1][2]
         assert arguments[0] == (float, 7.5)
         assert launches[0][2][1:] != arguments[1:]
+
+
+def test_launches_go_to_the_queue_that_another_library_works_on() -> None:
+    """Of arrays that say which it is, as PyTorch's tensors do."""
+    launched: list[Any] = []
+    queue = iter(range(7, 20))
+    names = {"queue": queue.__next__}
+    parts = {"handle": "{x}[0]", "address": "{x}_handle", "offset": "0", "owner": "None"}
+    code = ViewCode(list, "True", **parts, names=names, queue="queue()")
+    text = Text()
+    text.unpack(([32],))
+    text.require_array("a0", code, ArrayView(np.dtype("f4"), (1,), (4,), 32, 32))
+    text.require_constants({})
+    words = ArgumentText("a{}_handle".format, "a{}_offset".format, "a{}".format, text.named)
+    launch = Bound(lambda *given: launched.append(given), (1, 1, 1), Packing([None], [(0, 0)]))
+    text.launch(launch, words)
+    again = text.compiled(1)
+    assert again(([64],), {})
+    assert again(([128],), {})
+    assert not again(((128,),), {})
+    assert launched == [((1, 1, 1), [64], 7), ((1, 1, 1), [128], 8)]
 
 
 def test_read_only_arrays_are_recognised_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,107 @@ def test_other_forms(device: Device, shape: tuple[int, int, float]) -> None:
     assert f"{shape[0]} x {shape[1]}" in repr(sparse)
 
 
+@pytest.mark.needs_namespace
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        ((41, 30, 0.2), "float32"),
+        ((301, 97, 0.03), "complex64"),
+        ((6, 5, 0.0), "float32"),
+        ((0, 3, 0.5), "int32"),
+    ],
+    ids=str,
+)
+def test_sums_and_products_are_sparse(
+    device: Device, shape: tuple[int, int, float], kind: str
+) -> None:
+    m, n, density = shape
+    a, b, c = matrix(m, n, density, kind), matrix(n, m, density, kind), matrix(m, n, 0.4, kind)
+    c.data = -c.data
+    ours, other = held(device, a, kind), held(device, c, kind)
+    wide = "complex64" if kind == "complex64" else "float64"
+    for found, wanted in (
+        (ours + other, a.astype(wide) + c),
+        (ours - other, a.astype(wide) - c),
+        (ours @ held(device, b, kind), a.astype(wide) @ b),
+        (2 * ours, 2 * a),
+        (np.dtype(kind).type(3) * -ours, -a * 3),
+        (ours.astype(ours.dtype), a),
+    ):
+        assert found.to_scipy().has_canonical_format or found.nnz <= 1
+        assert pt.to_numpy(found.data).dtype == np.dtype(kind)
+        np.testing.assert_array_equal(found.to_scipy().toarray(), wanted.toarray().astype(kind))
+    np.testing.assert_array_equal(abs(other).to_scipy().toarray(), abs(c).toarray())
+    zero = ours - ours
+    assert zero.nnz == a.nnz
+    zero.eliminate_zeros()
+    assert (zero.nnz, zero.shape) == (0, a.shape)
+    for axis in (None, 0, 1, -1):
+        total = pt.to_numpy(other.sum(axis))
+        np.testing.assert_array_equal(total, c.toarray().astype(wide).sum(axis).astype(total.dtype))
+
+
+@pytest.mark.needs_namespace
+def test_rows_columns_and_elements(device: Device) -> None:
+    a = matrix(31, 17, 0.3, "float32")
+    sparse, dense = held(device, a, "float32"), a.toarray()
+    rows = pt.asarray(np.int32([3, -1, 3, 0]), device=device.for_arrays())
+    for index in (
+        5,
+        -2,
+        slice(4, 9),
+        slice(20, None, -3),
+        slice(7, 3),
+        [2, 2, 30],
+        dense[:, 3] > 0,
+    ):
+        found = sparse[index].to_scipy().toarray()
+        np.testing.assert_array_equal(found, np.atleast_2d(dense[index]))
+    np.testing.assert_array_equal(sparse[rows].to_scipy().toarray(), dense[[3, -1, 3, 0]])
+    for pair in (
+        (slice(None), 4),
+        (slice(2, 9), [1, 16, 1]),
+        (8, slice(None)),
+        (slice(3), slice(5)),
+    ):
+        found = sparse[pair].to_scipy().toarray()
+        np.testing.assert_array_equal(found, dense[pair].reshape(found.shape))
+    elements = [[float(sparse[i, j]) for j in (0, 5, -1)] for i in (0, 9, -1)]
+    np.testing.assert_array_equal(elements, dense[[0, 9, -1]][:, [0, 5, -1]])
+    x = pt.asarray(whole((3, 31), "float32"), device=device.for_arrays())
+    for left in (x, x[1, :]):  # dpnp's arrays refuse what they do not know
+        found = sparse.__rmatmul__(left) if device.backend == "sycl" else left @ sparse
+        np.testing.assert_array_equal(pt.to_numpy(found), pt.to_numpy(left) @ dense)
+    coordinates = a.tocoo()
+    places = (np.r_[x, x[::2]] for x in (coordinates.data, *coordinates.coords))
+    parts = (pt.asarray(np.ascontiguousarray(x), device=device.for_arrays()) for x in places)
+    twice = dense.copy()
+    np.add.at(twice, tuple(x[::2] for x in coordinates.coords), coordinates.data[::2])
+    np.testing.assert_array_equal(CSR.from_coo(*parts, a.shape).to_scipy().toarray(), twice)
+
+
+@pytest.mark.needs_processor
+def test_what_has_no_sparse_result() -> None:
+    a = CSR.from_scipy(matrix(3, 4, 0.5, "float32"), device="cpu")
+    for wrong in (lambda: a + 1, lambda: np.ones((3, 4)) - a, lambda: a - np.ones((3, 4))):
+        with pytest.raises(TypeError, match=r"unsupported|toarray\(\) \+ x"):
+            wrong()
+    for wrong in (lambda: a * a, lambda: np.ones(4) * a, lambda: a / np.ones(4)):
+        with pytest.raises(TypeError, match="write A @ x for a product"):
+            wrong()
+    with pytest.raises(ShapeError, match=r"shapes \(3, 4\) and \(4, 3\)"):
+        _ = a + a.T
+    with pytest.raises(ShapeError, match=r"\(3, 4\) and \(3, 4\) in A @ B"):
+        _ = a @ a
+    for index in (3, [5], [0.5], np.ones((2, 2), int)):
+        with pytest.raises(IndexError, match=r"out of range for 3 rows|expected numbers, a slice"):
+            a[index]
+    with pytest.raises(ValueError, match="axis=2"):
+        a.sum(2)
+    with pytest.raises(ValueError, match="row is out of range for 2 rows"):
+        CSR.from_coo(np.ones(1), np.int32([2]), np.int32([0]), (2, 2))
+
+
 @pytest.mark.needs_processor
 def test_what_is_no_matrix() -> None:
     data, columns, offsets = np.ones(3, np.float32), np.int32([0, 1, 2]), np.int32([0, 1, 3])

@@ -18,9 +18,10 @@ _STEP = 1e-6
 
 @contextmanager
 def small_strips() -> Iterator[None]:
-    """Has processors add to copies of gradients even where that does not pay."""
+    """Has devices add to copies of gradients even where that does not pay."""
     with (
         patch.object(kernels, "_FEWEST_SAVED", 0),
+        patch.object(kernels, "_FEWEST_IN_ROWS", 0),
         patch.object(kernels, "_DEAREST", {True: 1e9, False: 1e9}),
     ):
         yield

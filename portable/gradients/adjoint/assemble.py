@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -26,6 +26,7 @@ from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
 from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_tiles import in_registers, without_last_barrier
+from portable.gradients.adjoint.padding import ROW, additions_to_rows, padded
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
 from portable.gradients.adjoint.scopes import kept_in_variables
 from portable.gradients.adjoint.shares import summed_up
@@ -140,7 +141,7 @@ class Adjoint:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """An adjoint whose workgroups run many of the kernel's in turn (`strips`).
+    """An adjoint that adds to copies of gradients (`strips`, `padding`).
 
     Attributes
     ----------
@@ -150,56 +151,50 @@ class Strips:
     gradients : tuple of int
         The numbers of the arrays of gradients, as given, of which there are copies.
     additions : int
-        How many each work-item makes to them, about.
+        How many each work-item makes to them, about; to rows of padded ones.
+    padded : bool
+        Whether there is one copy of each, whose rows of three are of four; else its workgroups run
+        many of the kernel's in turn, each with a copy of its own.
     """
 
     kernel: Kernel
     gradients: tuple[int, ...]
     additions: int
+    padded: bool
 
 
-def adjoint_of(
-    kernel: Kernel,
-    gradients: Sequence[Gradient],
-    dims: int = 1,
-    *,
-    thrifty: bool = False,
-    deterministic: bool = False,
-    workgroup_atomics: bool = False,
-) -> Adjoint:
-    """The adjoint of a kernel that the front end gave.
+@dataclass(frozen=True, slots=True)
+class How:
+    """How an adjoint is made.
 
-    Parameters
+    Attributes
     ----------
-    kernel : Kernel
-    gradients : sequence of Gradient
-        In the order of its parameters.
     dims : int
         How many dimensions the ndrange has.
     thrifty : bool
         Whether long loops keep little, and are run once more.
     deterministic : bool
         Whether sums that depend on the order of work-items are refused.
-    workgroup_atomics : bool
+    workgroup_atomics, atomic_lanes
         As `Capabilities` says.
+    """
+
+    dims: int = 1
+    thrifty: bool = False
+    deterministic: bool = False
+    workgroup_atomics: bool = False
+    atomic_lanes: int = 1
+
+
+def adjoint_of(kernel: Kernel, gradients: Sequence[Gradient], how: How) -> Adjoint:
+    """The adjoint of a kernel that the front end gave; `gradients` as its parameters are ordered.
 
     Raises
     ------
     KernelError
         With the line of what has no gradient.
     """
-    how = _How(dims, thrifty, deterministic, workgroup_atomics)
     return _Assembly(kernel, gradients, how, Names(kernel)).made()
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """As of `adjoint_of`."""
-
-    dims: int
-    thrifty: bool
-    deterministic: bool
-    workgroup_atomics: bool
 
 
 def _refuse_sums(body: s.Block) -> None:
@@ -227,7 +222,7 @@ def _refuse_order(body: s.Block) -> None:
 
 class _Assembly:
     def __init__(
-        self, kernel: Kernel, gradients: Sequence[Gradient], how: _How, names: Names
+        self, kernel: Kernel, gradients: Sequence[Gradient], how: How, names: Names
     ) -> None:
         dims = how.dims
         self.primal: Final = kernel
@@ -287,7 +282,7 @@ class _Assembly:
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
         )
-        strips = self._in_strips(inner, shares)
+        strips = self._in_strips(inner, shares) or self._padded(inner, shares)
         return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady, strips)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
@@ -491,16 +486,33 @@ class _Assembly:
         if not counts:
             return None
         sizes, dims = self._sizes(), max(self.dims, self.flat.dimensions)
-        copies = {
+        copies = self._copies(counts)
+        body = Turns(inner, dims, sizes, copies, self.names, self.how.workgroup_atomics).body()
+        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
+        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=False)
+
+    def _padded(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
+        """The adjoint that adds to rows of four, where it adds to those of three."""
+        arrays = [x.array for x in self.gradients]
+        counts = additions_to_rows(inner, arrays) if self.how.atomic_lanes >= ROW else {}
+        if not counts:
+            return None
+        sizes, copies = self._sizes(), self._copies(counts)
+        body = self._each_once(padded(inner, copies), sizes if shares and self.flat.exact else ())
+        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
+        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=True)
+
+    def _copies(self, of: Iterable[Array]) -> dict[Array, Array]:
+        """Arrays for copies of gradients, of two dimensions."""
+        return {
             x: replace(
                 x, name=self.names.fresh(f"{x.name}_copies"), ndim=2, strides=("any", "unit")
             )
-            for x in counts
+            for x in of
         }
-        body = Turns(inner, dims, sizes, copies, self.names, self.how.workgroup_atomics).body()
-        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
-        numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
-        return Strips(kernel, numbers, sum(counts.values()))
+
+    def _numbers_of(self, arrays: Container[Array]) -> tuple[int, ...]:
+        return tuple(i for i, x in enumerate(self.gradients) if x.array in arrays)
 
     def _with_totals(
         self,

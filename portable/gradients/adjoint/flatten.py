@@ -16,12 +16,10 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
     Kernel,
     all_statements,
-    map_block,
     map_children,
     map_expression,
     map_operands,
     operands,
-    reads,
     subexpressions,
 )
 
@@ -29,21 +27,7 @@ from portable.lang.ir.kernel import (
 def flat(kernel: Kernel, names: Names) -> Kernel:
     """A kernel without jumps as such a program."""
     made = _Flat(names, frozenset(x.name for x in kernel.variables))
-    used = {
-        y.name
-        for x in all_statements(kernel.body)
-        for z in reads(x)
-        for y in subexpressions(z)
-        if isinstance(y, e.Variable)
-    }
-
-    def unasked(x: s.Statement) -> s.Block:
-        """Atomic operations without the value from before where nothing asks for it."""
-        if isinstance(x, s.Atomic) and x.var is not None and x.var.name not in used:
-            return (replace(x, var=None),)
-        return (x,)
-
-    return replace(kernel, body=tuple(made.block(map_block(kernel.body, unasked))))
+    return replace(kernel, body=tuple(made.block(kernel.body)))
 
 
 def set_in(*blocks: s.Block) -> set[str]:

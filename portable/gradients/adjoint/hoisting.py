@@ -6,6 +6,9 @@ its neighbours, would be added to atomically in every round.
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Any
+
 from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
@@ -56,18 +59,19 @@ def _hoisted(loop: s.For | s.Loop, names: Names, cells: list[e.Variable]) -> s.B
     (made,) = map_block((loop,), change)
     cells += [total for total, _ in sums.values()]
     before = [s.Assign(total, zero(total.type), x.loc) for total, x in sums.values()]
-    return (*before, made, *(_added(x, total) for total, x in sums.values()))
+    rows: dict[Any, list[s.Atomic]] = {}
+    for total, x in sums.values():
+        addition = s.Atomic(None, "add", x.array, x.index, total, None, x.order, x.scope, x.loc)
+        rows.setdefault((x.array, x.index[:-1]), []).append(addition)
+    return (*before, made, *(_unless_nought(*row) for row in rows.values()))
 
 
 def _is_sum(x: s.Atomic) -> bool:
     return x.op == "add" and x.var is None and x.value is not None and x.array.dtype.is_float
 
 
-def _added(x: s.Atomic, total: e.Variable) -> s.Statement:
-    addition = s.Atomic(None, "add", x.array, x.index, total, None, x.order, x.scope, x.loc)
-    return _unless_nought(addition)
-
-
-def _unless_nought(x: s.Atomic) -> s.Statement:
-    assert x.value is not None
-    return s.If(e.Compare("ne", x.value, zero(x.value.type)), (x,), (), x.loc)
+def _unless_nought(*row: s.Atomic) -> s.Statement:
+    """Additions to a row, where one of them adds something."""
+    values = [x.value for x in row if x.value is not None]
+    some: list[e.Expression] = [e.Compare("ne", x, zero(x.type)) for x in values]
+    return s.If(reduce(lambda x, y: e.Binary("or", x, y), some), row, (), row[0].loc)

@@ -19,7 +19,13 @@ from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, cast, linear_local_id
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    cast,
+    linear_local_id,
+    neighbour,
+)
 from portable.lang.ir.types import Array, Layout, Vector
 
 _Of = Callable[[e.Expression], e.Expression]
@@ -183,7 +189,7 @@ class Memory:
             return self._add(x, into, index, adjoint)
         out: list[s.Statement] = []
         for lane in range(adjoint.type.lanes):
-            out += self._add(x, into, _moved(index, x.axis, lane), e.Lane(adjoint, lane))
+            out += self._add(x, into, neighbour(index, x.axis, lane), e.Lane(adjoint, lane))
         return tuple(out)
 
     def _is_shared(self, x: s.Load) -> bool:
@@ -253,7 +259,7 @@ class Memory:
         lanes: list[e.Expression] = []
         for lane in range(kind.lanes):
             axis = x.axis if isinstance(x, s.Store) else -1
-            made, adjoint = self._take(x, into, _moved(index, axis, lane), kind.dtype)
+            made, adjoint = self._take(x, into, neighbour(index, axis, lane), kind.dtype)
             out += made
             lanes.append(adjoint)
         return out, e.MakeVector(tuple(lanes), kind)
@@ -302,17 +308,6 @@ def _component(
     kind = index[0].type if index else None
     assert isinstance(kind, DType)
     return (*index, e.Const(component, kind)), None
-
-
-def _moved(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:
-    """An index with the number of a lane added along an axis."""
-    if lane == 0:
-        return index
-    at = axis % len(index)
-    kind = index[at].type
-    assert isinstance(kind, DType)
-    moved = e.Binary("add", index[at], e.Const(lane, kind))
-    return (*index[:at], moved, *index[at + 1 :])
 
 
 def unravelled(x: e.Expression, shape: tuple[int, ...]) -> tuple[e.Expression, ...]:

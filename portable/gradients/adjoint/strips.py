@@ -8,10 +8,11 @@ gradients; the copies are added up later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from portable.dtypes import DType
 from portable.gradients.adjoint.gathers import within
 from portable.gradients.adjoint.names import Names
 from portable.gradients.adjoint.own_elements import own_in_workgroup
@@ -42,26 +43,33 @@ def additions(kernel: Kernel, arrays: Sequence[Array], *, any_element: bool) -> 
     any_element : bool
         Whether work-items of one workgroup may add to the same element.
     """
-    other = {y for x in all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
-    counts = dict.fromkeys(arrays, 0)
-    _count(kernel.body, 1, counts)
+    counts = dict.fromkeys(only_added_to(kernel, arrays), 0)
+    for x, times in rounds_of(kernel.body):
+        if isinstance(x, s.Atomic) and x.array in counts:
+            counts[x.array] += times
     if not any_element:
         own = own_in_workgroup(kernel)
         counts = {x: n for x, n in counts.items() if x in own}
-    return {x: n for x, n in counts.items() if n and x not in other}
+    return {x: n for x, n in counts.items() if n}
+
+
+def only_added_to(kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays that a kernel touches by atomic additions alone, if at all."""
+    other = {y for x in all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
+    return [x for x in arrays if x not in other]
 
 
 def _is_addition(x: s.Statement) -> bool:
     return isinstance(x, s.Atomic) and x.op == "add" and x.var is None and x.order == "relaxed"
 
 
-def _count(body: s.Block, times: int, counts: dict[Array, int]) -> None:
+def rounds_of(body: s.Block, times: int = 1) -> Iterator[tuple[s.Statement, int]]:
+    """Every statement of a body, and how often a work-item gets there, about."""
     for x in body:
-        if isinstance(x, s.Atomic) and x.array in counts:
-            counts[x.array] += times
+        yield x, times
         inner = times * (_ROUNDS if isinstance(x, s.For | s.Loop) else 1)
         for part in x.blocks():
-            _count(part, inner, counts)
+            yield from rounds_of(part, inner)
 
 
 @dataclass
@@ -165,12 +173,7 @@ class Turns:
         return s.Load(before, array, index, x.loc), s.Store(array, index, total, x.loc)
 
     def _number(self, x: s.Atomic) -> e.Expression:
-        """The number of an element, in C order."""
-        total: e.Expression = e.Const(0, self._kind)
-        for axis, at in enumerate(x.index):
-            extent = e.Extent(x.array, axis, self._kind)
-            total = at if axis == 0 else e.Binary("add", e.Binary("mul", total, extent), at)
-        return total
+        return number_of(x.array, x.index, self._kind)
 
     def _strip(self) -> e.Expression:
         return e.WorkItem("group_id", 0, self._kind)
@@ -190,3 +193,12 @@ class Turns:
     def _taken(self) -> s.Block:
         made, self._made = tuple(self._made), []
         return made
+
+
+def number_of(array: Array, index: Sequence[e.Expression], kind: DType) -> e.Expression:
+    """The number of an element in C order; of a row, where the last indices are left out."""
+    total: e.Expression = e.Const(0, kind)
+    for axis, at in enumerate(index):
+        extent = e.Extent(array, axis, kind)
+        total = at if axis == 0 else e.Binary("add", e.Binary("mul", total, extent), at)
+    return total

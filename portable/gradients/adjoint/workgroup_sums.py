@@ -7,11 +7,13 @@ as there are results, the first work-item combines them for all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
 from portable.dtypes import DType
+from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -19,11 +21,14 @@ from portable.lang.ir.kernel import (
     Kernel,
     all_statements,
     linear_local_id,
-    map_block,
+    map_blocks,
     sub_group_id,
     sub_group_local_id,
 )
 from portable.lang.ir.types import Array, Layout, ValueType
+
+_Pairs = Sequence[tuple[s.WorkgroupReduce, Array]]
+"""Reductions, and the local memory of each."""
 
 _IN_SUB_GROUPS: Final[dict[str, s.SubGroupOp]] = {
     "add": "reduce_add",
@@ -38,16 +43,19 @@ def written_out(kernel: Kernel, names: Names) -> Kernel:
     if not any(isinstance(x, s.WorkgroupReduce) for x in all_statements(kernel.body)):
         return replace(kernel, options=options)
     made = _Reductions(kernel, names)
-    body = map_block(kernel.body, made.statement)
+    body = made.block(kernel.body)
     return replace(kernel, options=options, body=body, arrays=(*kernel.arrays, *made.rooms()))
 
 
 _AT_ONCE: Final = 16
 """Numbers that a vector of a processor may hold."""
 
+_MOST_TOGETHER: Final = 1 << 14
+"""Bytes of local memory for reductions that are done together."""
+
 
 class _Reductions:
-    """Writes them out; those of one type share a piece of local memory."""
+    """Writes them out, those that follow each other together; all share pieces of local memory."""
 
     def __init__(self, kernel: Kernel, names: Names) -> None:
         self._names = names
@@ -60,85 +68,110 @@ class _Reductions:
         if self._width > 1:
             self._part = sub_group_id(kernel, kernel.index_type)
             self._lane = sub_group_local_id(kernel, kernel.index_type)
-        self._rooms: dict[DType, Array] = {}
+        self._rooms: dict[tuple[DType, int], Array] = {}
 
     def rooms(self) -> tuple[Array, ...]:
         """The local memory."""
         return tuple(self._rooms.values())
 
-    def statement(self, x: s.Statement) -> s.Block:
-        """What a statement becomes."""
-        if not isinstance(x, s.WorkgroupReduce):
-            return (x,)
-        if self._items == 1:
-            return (s.Let(x.var, x.value, x.loc),)
-        if self._parts == 1:
-            return self._of_sub_group(x, x.var, x.value)
+    def block(self, body: s.Block) -> s.Block:
+        """What a block becomes."""
         out: list[s.Statement] = []
-        value = x.value
-        if self._width > 1:
-            value = self._names.variable("part", x.var.type)
-            out += self._of_sub_group(x, value, x.value)
-        store: s.Statement = s.Store(self._room(x.var.type), (self._part,), value, x.loc)
-        if self._width > 1:
-            store = s.If(e.Compare("eq", self._lane, zero(self._kind)), (store,), (), x.loc)
-        out += [s.Barrier(x.loc), store, s.Barrier(x.loc)]
-        each = self._width > 1 and self._items % self._width == 0 and self._parts <= self._width
-        return (*out, *(self._by_each(x) if each else self._by_first(x)))
+        waiting: list[s.WorkgroupReduce] = []
+        for x in body:
+            if not isinstance(x, s.WorkgroupReduce):
+                out += (*self._together(waiting), map_blocks(x, self.block))
+                waiting = []
+                continue
+            bound = {y.var.name for y in waiting}
+            most = _MOST_TOGETHER // (self._parts * 8)
+            if len(waiting) >= most or not names_in(x.value).isdisjoint(bound):
+                out += self._together(waiting)
+                waiting = []
+            waiting.append(x)
+        return (*out, *self._together(waiting))
 
-    def _room(self, kind: ValueType) -> Array:
+    def _together(self, given: Sequence[s.WorkgroupReduce]) -> s.Block:
+        if not given or self._items == 1:
+            return tuple(s.Let(x.var, x.value, x.loc) for x in given)
+        if self._parts == 1:
+            return tuple(self._of_sub_group(x, x.var, x.value) for x in given)
+        out: list[s.Statement] = []
+        loc, stores = given[0].loc, list[s.Statement]()
+        rooms = [self._room(x.var.type, number) for number, x in enumerate(given)]
+        for x, room in zip(given, rooms, strict=True):
+            value = x.value
+            if self._width > 1:
+                value = self._names.variable("part", x.var.type)
+                out.append(self._of_sub_group(x, value, x.value))
+            stores.append(s.Store(room, (self._part,), value, x.loc))
+        if self._width > 1:
+            first = e.Compare("eq", self._lane, zero(self._kind))
+            stores = [s.If(first, tuple(stores), (), loc)]
+        each = self._width > 1 and self._items % self._width == 0 and self._parts <= self._width
+        finish = self._by_each if each else self._by_first
+        pairs = tuple(zip(given, rooms, strict=True))
+        return (*out, s.Barrier(loc), *stores, s.Barrier(loc), *finish(pairs))
+
+    def _room(self, kind: ValueType, number: int) -> Array:
         assert isinstance(kind, DType)
-        room = self._rooms.get(kind)
+        room = self._rooms.get((kind, number))
         if room is None:
             shape = (self._parts,)
             name = self._names.fresh(f"parts_{kind.short}")
             room = Array(name, kind, "local", 1, shape, Layout.row_major(shape))
-            self._rooms[kind] = room
+            self._rooms[kind, number] = room
         return room
 
-    def _of_sub_group(self, x: s.WorkgroupReduce, var: e.Variable, value: e.Expression) -> s.Block:
-        return (s.SubGroup(var, _IN_SUB_GROUPS[x.op], value, None, x.loc),)
+    def _of_sub_group(
+        self, x: s.WorkgroupReduce, var: e.Variable, value: e.Expression
+    ) -> s.Statement:
+        return s.SubGroup(var, _IN_SUB_GROUPS[x.op], value, None, x.loc)
 
-    def _by_each(self, x: s.WorkgroupReduce) -> s.Block:
+    def _by_each(self, pairs: _Pairs) -> s.Block:
         """Every sub-group combines the parts; lanes beyond have the last one, or nought of sums."""
-        held, parts = self._names.variable("held", x.var.type), e.Const(self._parts, self._kind)
-        last = e.Const(self._parts - 1, self._kind)
-        place = e.Binary("min", self._lane, last)
-        value: e.Expression = held
-        if x.op == "add":
-            value = e.Select(e.Compare("lt", self._lane, parts), held, zero(held.type))
-        load = s.Load(held, self._room(x.var.type), (place,), x.loc)
-        return (load, *self._of_sub_group(x, x.var, value))
+        last, parts = (e.Const(n, self._kind) for n in (self._parts - 1, self._parts))
+        out: list[s.Statement] = []
+        for x, room in pairs:
+            held = self._names.variable("held", x.var.type)
+            out.append(s.Load(held, room, (e.Binary("min", self._lane, last),), x.loc))
+            value: e.Expression = held
+            if x.op == "add":
+                value = e.Select(e.Compare("lt", self._lane, parts), held, zero(held.type))
+            out.append(self._of_sub_group(x, x.var, value))
+        return tuple(out)
 
-    def _by_first(self, x: s.WorkgroupReduce) -> s.Block:
-        """The first work-item leaves the result where its own part was; processors do some at once.
+    def _by_first(self, pairs: _Pairs) -> s.Block:
+        """The first work-item leaves results where its own parts were; processors do some at once.
 
         Parts that lie so far apart are combined first, then what is left of them.
         """
-        room, nought = self._room(x.var.type), zero(self._kind)
+        nought, loc = zero(self._kind), pairs[0][0].loc
         apart = _AT_ONCE if self._parts % _AT_ONCE == 0 else 1
         first, lane = (self._names.variable("number", self._kind) for _ in range(2))
-        far = self._combined(x, lane, e.Binary("add", first, lane))
+        far = self._combined(pairs, lane, e.Binary("add", first, lane))
         rest = self._names.variable("number", self._kind)
         loops: s.Block = (
             self._loop(first, apart, self._parts, (self._loop(lane, 0, apart, far),), step=apart),
-            self._loop(rest, 1, apart, self._combined(x, nought, rest)),
+            self._loop(rest, 1, apart, self._combined(pairs, nought, rest)),
         )
         return (
-            s.If(e.Compare("eq", self._item, nought), loops, (), x.loc),
-            s.Barrier(x.loc),
-            s.Load(x.var, room, (nought,), x.loc),
+            s.If(e.Compare("eq", self._item, nought), loops, (), loc),
+            s.Barrier(loc),
+            *(s.Load(x.var, room, (nought,), x.loc) for x, room in pairs),
         )
 
-    def _combined(self, x: s.WorkgroupReduce, to: e.Expression, more: e.Expression) -> s.Block:
-        """Combines one part with another one, where the first is."""
-        room = self._room(x.var.type)
-        low, high = (self._names.variable("held", x.var.type) for _ in range(2))
-        return (
-            s.Load(low, room, (to,), x.loc),
-            s.Load(high, room, (more,), x.loc),
-            s.Store(room, (to,), e.Binary(x.op, low, high), x.loc),
-        )
+    def _combined(self, pairs: _Pairs, to: e.Expression, more: e.Expression) -> s.Block:
+        """Combines parts with other ones, where the first are."""
+        out: list[s.Statement] = []
+        for x, room in pairs:
+            low, high = (self._names.variable("held", x.var.type) for _ in range(2))
+            out += (
+                s.Load(low, room, (to,), x.loc),
+                s.Load(high, room, (more,), x.loc),
+                s.Store(room, (to,), e.Binary(x.op, low, high), x.loc),
+            )
+        return tuple(out)
 
     def _loop(
         self, var: e.Variable, start: int, stop: int, body: s.Block, *, step: int = 1

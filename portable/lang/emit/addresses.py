@@ -72,7 +72,7 @@ class Addresses:
         """The offset; of rows a multiple of the pattern's height apart, as one plus a constant."""
         turns = Turns.of(layout.swizzle, array.dtype.itemsize)
         row = swizzled_row(layout, array.shape)
-        base, further = _base_and_constant(index[row])
+        base, further = base_and_constant(index[row])
         apart = further if further > 0 and further % turns.height == 0 else 0
         near = [base if apart and dim == row else x for dim, x in enumerate(index)]
         total = self._turned(self._linear(array, near), near[row], turns)
@@ -139,9 +139,11 @@ class Addresses:
         return self._expressions.context.kernel.index_type
 
 
-def _base_and_constant(x: e.Expression) -> tuple[e.Expression, int]:
+def base_and_constant(x: e.Expression) -> tuple[e.Expression, int]:
     """An index as another one and a constant to add."""
     match x:
+        case e.Const(value=value):
+            return e.Const(0, x.type), int(value)
         case e.Binary(op="add", x=base, y=e.Const(value=value)):
             return base, int(value)
         case _:

@@ -124,9 +124,9 @@ class Atomics:
         return [f"const {kind} {self._context.names.of(x.var.name)} = {call};"]
 
     def run(self, additions: Sequence[s.Atomic]) -> list[str]:
-        """The lines of additions to neighbouring elements, two by an instruction where they lie so.
+        """The lines of additions to neighbouring elements, several at once where they lie so.
 
-        That takes an address that two elements divide (PTX ISA, ``red``).
+        Two or four of them take an address that as many elements divide (PTX ISA, ``red``).
         """
         first, count = additions[0], len(additions)
         offset = self._addresses.offset(first.array, first.index)
@@ -138,28 +138,30 @@ class Atomics:
 
     def _run(self, name: str, scope: str, count: int) -> str:
         word = f"red.relaxed.{self._scope(scope)}.global.add"
-
-        def added(at: int) -> Iterator[str]:
-            if at % 2:
-                yield f'("{word}.f32 [%0], %1;" :: "l"(at), "f"(x0) : "memory");'
-            for k in range(at, count - 1, 2):
-                operands = f'"l"(at + {4 * k}), "f"(x{k}), "f"(x{k + 1})'
-                yield f'("{word}.v2.f32 [%0], {{%1, %2}};" :: {operands} : "memory");'
-            if (count - at) % 2:
-                k = count - 1
-                yield f'("{word}.f32 [%0], %1;" :: "l"(at + {4 * k}), "f"(x{k}) : "memory");'
-
-        lines = (
-            "const size_t at = __cvta_generic_to_global(p);",
-            "if ((at & 7) == 0) {",
-            *(f"    {self._asm}{line}" for line in added(0)),
-            "} else {",
-            *(f"    {self._asm}{line}" for line in added(1)),
-            "}",
-        )
-        body = "\n".join(f"    {line}" for line in lines)
+        places: dict[tuple[tuple[int, int], ...], list[int]] = {}
+        for start in (0, 2, 1, 3):  # elements behind an address that four of them divide
+            places.setdefault(tuple(self._at_once(start, count)), []).append(start)
+        cases = []
+        for widths, starts in places.items():
+            asked = " || ".join(f"start == {start}" for start in starts)
+            added = "\n".join(f"        {self._asm}{_added(word, *x)}" for x in widths)
+            cases.append(f"if ({asked}) {{\n{added}\n    }}")
+        body = f"    {' else '.join(cases)}"
         values = ", ".join(f"float x{k}" for k in range(count))
-        return f"{self._dialect.function} void {name}(float *p, {values})\n{{\n{body}\n}}"
+        return (
+            f"{self._dialect.function} void {name}(float *p, {values})\n{{\n"
+            "    const size_t at = __cvta_generic_to_global(p);\n"
+            f"    const unsigned start = at >> 2 & 3;\n{body}\n}}"
+        )
+
+    def _at_once(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """Which of some numbers are added by an instruction each: the first one, and how many."""
+        most, k = self._capabilities.atomic_lanes, 0
+        while k < count:
+            fits = (n for n in (4, 2) if n <= min(most, count - k) and (start + k) % n == 0)
+            width = next(fits, 1)
+            yield k, width
+            k += width
 
     def _check(self, x: s.Atomic) -> None:
         dtype = x.array.dtype
@@ -345,6 +347,15 @@ class Atomics:
         if self._dialect.spaces["global"]:
             return ".global", '"l"(p)'
         return ".global", '"l"(__cvta_generic_to_global(p))'
+
+
+def _added(word: str, first: int, width: int) -> str:
+    """The operands of an addition of numbers that follow each other."""
+    places = [f"%{k + 1}" for k in range(width)]
+    text = f"{{{', '.join(places)}}}" if width > 1 else places[0]
+    kind = f".v{width}.f32" if width > 1 else ".f32"
+    given = ", ".join(f'"f"(x{first + k})' for k in range(width))
+    return f'("{word}{kind} [%0], {text};" :: "l"(at + {4 * first}), {given} : "memory");'
 
 
 def _letter(dtype: DType) -> str:

@@ -1,7 +1,7 @@
 """Prints effects and control flow.
 
-Additions to two neighbouring elements, such as those of a point, become one instruction where a
-device has it.
+Additions to neighbouring elements, such as those of a point, become one instruction where a device
+has it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from portable.dtypes import DType, float32
 from portable.errors import UnsupportedError
 from portable.lang.emit import vectors
+from portable.lang.emit.addresses import base_and_constant
 from portable.lang.emit.atomics import Atomics
 from portable.lang.emit.context import Code, Context, Level, Writer, wrapped
 from portable.lang.emit.expressions import Expressions
@@ -73,21 +74,20 @@ def _runs(additions: Sequence[s.Atomic]) -> dict[int, tuple[s.Atomic, ...]]:
 
 
 def _last(x: s.Atomic) -> int:
-    """The constant that the last index is."""
-    assert isinstance(x.index[-1], e.Const)
-    return int(x.index[-1].value)
+    """The constant in the last index."""
+    return base_and_constant(x.index[-1])[1]
 
 
 def _is_addition(x: s.Atomic) -> bool:
     array = x.array
     there = array.space == "global" and array.dtype is float32 and array.strides[-1:] == ("unit",)
-    constant = bool(x.index) and isinstance(x.index[-1], e.Const)
-    return there and constant and (x.op, x.var, x.order) == ("add", None, "relaxed")
+    return there and (x.op, x.var, x.order) == ("add", None, "relaxed")
 
 
 def _are_neighbours(x: s.Atomic, y: s.Atomic) -> bool:
+    bases = (base_and_constant(z.index[-1])[0] for z in (x, y))
     same = (x.array, x.scope, x.index[:-1]) == (y.array, y.scope, y.index[:-1])
-    return same and abs(_last(x) - _last(y)) == 1
+    return same and next(bases) == next(bases) and abs(_last(x) - _last(y)) == 1
 
 
 def _names(x: s.Atomic) -> set[str]:
@@ -149,7 +149,7 @@ class Statements:
 
     def block(self, body: s.Block) -> None:
         """Prints the statements of a block."""
-        runs = atomic_runs(body) if self.context.capabilities.atomic_pairs else {}
+        runs = atomic_runs(body) if self.context.capabilities.atomic_lanes > 1 else {}
         for statement in body:
             if id(statement) not in runs:
                 self.statement(statement)
@@ -263,7 +263,7 @@ class Statements:
         stop = wrapped(self.expressions.code(x.stop), Level.SHIFT)
         test = f"{name} {'<' if size > 0 else '>'} {stop}"
         step = f"{name} {'+=' if size > 0 else '-='} {abs(size)}"
-        if x.unroll:
+        if x.unroll not in (0, s.FEW):
             self.writer.line("#pragma unroll" + (f" {x.unroll}" if x.unroll > 0 else ""))
         head = f"for ({self.type_name(x.var.type)} {name} = {start}; {test}; {step})"
         with self.writer.block(head):

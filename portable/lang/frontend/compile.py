@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,14 @@ from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struc
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Variable
-from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.ir.kernel import (
+    Kernel,
+    Options,
+    all_statements,
+    map_block,
+    reads,
+    subexpressions,
+)
 from portable.lang.ir.types import Array, ValueType
 from portable.system.console import remark
 
@@ -200,13 +208,31 @@ def _pass(
         tuple(builder.variables),
         tuple(builder.arrays),
         tuple(builder.fragments),
-        builder.body,
+        _unasked(builder.body),
         wanted.workgroup,
         capabilities.sub_group_size,
         index_type,
         wanted.options,
         source.location(source.tree),
     )
+
+
+def _unasked(body: s.Block) -> s.Block:
+    """A body whose atomic operations give no value from before where nothing asks for it."""
+    used = {
+        y.name
+        for x in all_statements(body)
+        for z in reads(x)
+        for y in subexpressions(z)
+        if isinstance(y, Variable)
+    }
+
+    def change(x: s.Statement) -> s.Block:
+        if isinstance(x, s.Atomic) and x.var is not None and x.var.name not in used:
+            return (replace(x, var=None),)
+        return (x,)
+
+    return map_block(body, change)
 
 
 def _check_options(builder: Builder) -> None:

@@ -17,7 +17,7 @@ from itertools import product
 from types import MethodType
 from typing import Any, Final
 
-from portable.dtypes import DType, bool_
+from portable.dtypes import DType, bool_, float32, float64, int32, int64
 from portable.lang import words
 from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
@@ -197,21 +197,34 @@ class ExpressionTranslator(NameTranslator):
 
         Constants are what they are in Python, where ``TILE or 16`` is a number.
         """
+        return self._logical(node, self.visit, integers=False)
+
+    def condition(self, node: ast.expr) -> Any:
+        """What is only asked whether it holds, as integers do that are not 0."""
+        if isinstance(node, ast.BoolOp):
+            return self._logical(node, self.condition, integers=True)
+        return self.visit(node)
+
+    def _logical(
+        self, node: ast.BoolOp, visit: Callable[[ast.expr], Any], *, integers: bool
+    ) -> Any:
         stop = isinstance(node.op, ast.Or)
         result: Any = not stop
         for operand in node.values:
             if isinstance(result, Value):
-                result = self._guarded(result, partial(self.visit, operand), stop)
+                result = self._guarded(result, partial(visit, operand), stop, integers=integers)
             elif constant_truth(self.builder, result, _OPERAND) is not stop:
-                result = self.visit(operand)
+                result = visit(operand)
         if not isinstance(result, Value):
             constant_truth(self.builder, result, _OPERAND)
         return result
 
-    def _guarded(self, left: Value, evaluate: Callable[[], Any], stop: bool) -> Value:
-        condition = as_bool(self.builder, left, _OPERAND, integers=False)
+    def _guarded(
+        self, left: Value, evaluate: Callable[[], Any], stop: bool, *, integers: bool = False
+    ) -> Value:
+        condition = as_bool(self.builder, left, _OPERAND, integers=integers)
         with self.builder.block() as block:
-            decided = as_bool(self.builder, evaluate(), _OPERAND, integers=False)
+            decided = as_bool(self.builder, evaluate(), _OPERAND, integers=integers)
         if not block:
             return Value(e.Binary("or" if stop else "and", condition, decided))
         result = self.builder.declare("holds", bool_)
@@ -225,7 +238,7 @@ class ExpressionTranslator(NameTranslator):
     def visit_ifexp(self, node: ast.IfExp) -> Any:
         """``x if condition else y``: only one side is evaluated."""
         hint, self.builder.hint = self.builder.hint, ""
-        condition = self.visit(node.test)
+        condition = self.condition(node.test)
         if not isinstance(condition, Value):
             side = node.body if constant_truth(self.builder, condition) else node.orelse
             self.builder.hint = hint if isinstance(side, ast.Call | ast.IfExp) else ""
@@ -249,6 +262,9 @@ class ExpressionTranslator(NameTranslator):
 
 _LIBRARIES: Final = sys.stdlib_module_names | {"numpy"}
 """Whose functions are written for Python alone."""
+
+_OF_NUMBERS: Final = {abs: 1, bool: 1, divmod: 2, float: 1, int: 1, pow: 2}
+"""Python's functions of numbers, and of how many."""
 
 _ON_SEQUENCES: Final = (enumerate, len, product, reversed, tuple, zip)
 
@@ -350,6 +366,8 @@ class CallTranslator(ExpressionTranslator):
             return structs.parent(self.builder, self.frame)
         if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
             items = sequence(args[0])
+            if items is None and isinstance(args[0], Value) and args[0].lanes > 1:
+                items = tuple(self._lane(args[0], i) for i in range(args[0].lanes))
             if items is not None and at_run_time(items):
                 return self._folded(function, items)
         if function in (min, max) and len(args) >= 2 and not kwargs:
@@ -358,16 +376,40 @@ class CallTranslator(ExpressionTranslator):
             for x in args[1:]:
                 result = arithmetic.binary(self.builder, op, result, x)
             return result
-        if function is abs and len(args) == 1:
-            return arithmetic.call(self.builder, "abs", args[0])
+        if function in _OF_NUMBERS and _OF_NUMBERS[function] == len(args) and not kwargs:
+            numbers = tuple(map(self._number, args))
+            if at_run_time(numbers):
+                return self._of_numbers(function, numbers)
         if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
             view = args[0] if isinstance(args[0], View) else args[0].first
             return self._view_attribute(view, "shape")[0]
+        if function is reversed and isinstance(args[0], Range) and args[0].step == 1:
+            given, step = args[0], partial(arithmetic.binary, self.builder, "sub")
+            return dataclasses.replace(
+                given, start=step(given.stop, 1), stop=step(given.start, 1), step=-1
+            )
         if function is product and any(isinstance(x, Range) for x in args) and not kwargs:
             return Product(tuple(args))
         if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
             return self._on_sequences(function, args, kwargs)
         return self._constant_call(function, args, kwargs)
+
+    def _of_numbers(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """Python's functions of numbers, at least one of which is only known at run time."""
+        x = args[0]
+        if function is abs:
+            return arithmetic.call(self.builder, "abs", x)
+        if function is pow:
+            return self.operate(ast.Pow(), *args)
+        if function is divmod:
+            return self.operate(ast.FloorDiv(), *args), self.operate(ast.Mod(), *args)
+        if function is bool:
+            return self._compare(ast.NotEq(), x, 0) if x.dtype is not bool_ else x
+        if isinstance(x, Value) and (x.dtype.is_float if function is float else x.dtype.is_integer):
+            return x
+        narrow, wide = (float32, float64) if function is float else (int32, int64)
+        is_wide = isinstance(x, Value) and x.dtype.itemsize > 4
+        return cast(self.builder, x, wide if is_wide else narrow)
 
     def _folded(self, function: Any, items: tuple[Any, ...]) -> Any:
         """Python's `sum`, `min`, `max`, `any` and `all` of what is only known at run time."""
@@ -412,9 +454,8 @@ class CallTranslator(ExpressionTranslator):
 
 
 def _call_hint(function: Any, name: str) -> str:
-    if function in (int, float, bool):
-        short = {int: "i32", float: "f32", bool: "bool_"}[function]
-        return f"convert by kl.{short}(x), or another dtype"
+    if function is sum:
+        return "it adds up tuples and vectors; sum an array in a loop, or by primitives.reduce"
     if hasattr(words, name):
         return f"write kl.{name}(...)"
     if getattr(math, name, None) is function:

@@ -198,7 +198,7 @@ class Translator(BindingTranslator):
 
     def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> _End | None:
         """None: go on with the next statement; else the block is done, `rest` included."""
-        condition = self.visit(node.test)
+        condition = self.condition(node.test)
         self.builder.node = node
         absorbs = not self.frame.is_kernel and has_return(node)
         tail = list(rest) if absorbs else []
@@ -337,7 +337,7 @@ class Translator(BindingTranslator):
             self._run_time_loop(node, vectors, name, "vectors", {lanes: over.lanes})
             self.builder.node = node
             seam.cross()
-        rest = Range(middle, stop, 1, unroll)
+        rest = Range(middle, stop, 1, unroll if over.lanes == 1 else s.FEW)
         self._run_time_loop(node, rest, name, "vectors", {lanes: 1})
         self.builder.seams.pop()
 
@@ -405,7 +405,7 @@ class Translator(BindingTranslator):
         before = dict(self.frame.env)
         self.frame.env = dict(before)
         with self.builder.block() as body:
-            condition = self.visit(node.test)
+            condition = self.condition(node.test)
             goes_on = isinstance(condition, Value) or constant_truth(self.builder, condition)
             if goes_on and isinstance(condition, Value):
                 stop = e.Unary("not", as_bool(self.builder, condition))

@@ -314,7 +314,6 @@ _HOLDERS: Final = ("Variable", "Expression", "Array", "Region", "Fragment", "Blo
 """Types that are nothing to walkers only where a field says what it is to them."""
 
 _roles: Final[dict[type, Mapping[str, Role]]] = {}
-_names: Final[dict[tuple[type, tuple[Role, ...]], tuple[str, ...]]] = {}
 
 Memory = Array | Fragment
 
@@ -344,18 +343,21 @@ def roles_of(kind: type[Any]) -> Mapping[str, Role]:
     return roles
 
 
-def declared(x: Any, *roles: Role) -> list[Any]:
-    """The values of a statement's fields of some roles."""
-    return [getattr(x, name) for name in _names_of(type(x), roles)]
+class FieldsOf(dict[type[Any], tuple[str, ...]]):
+    """By classes of statements: the fields that have one of some roles, in order."""
 
+    def __init__(self, *roles: Role) -> None:
+        super().__init__()
+        self._wanted = roles
 
-def _names_of(kind: type[Any], roles: tuple[Role, ...]) -> tuple[str, ...]:
-    """The fields of a class of statements that have one of some roles."""
-    names = _names.get((kind, roles))
-    if names is None:
-        result = roles_of(kind)
-        names = _names[kind, roles] = tuple(name for name in result if result[name] in roles)
-    return names
+    def __missing__(self, kind: type[Any]) -> tuple[str, ...]:
+        roles = roles_of(kind)
+        names = self[kind] = tuple(name for name in roles if roles[name] in self._wanted)
+        return names
+
+    def values_in(self, x: Any) -> list[Any]:
+        """What these fields of a statement hold."""
+        return [getattr(x, name) for name in self[type(x)]]
 
 
 def variables(values: Any) -> Iterator[Variable]:

@@ -12,45 +12,39 @@ from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Role, Variable, roles_of
+from portable.lang.ir.expressions import FieldsOf, Role, Variable
 from portable.lang.ir.statements import Block
 from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
 
 # Walking and rebuilding trees of the IR, so that no pass spells out every node.
 
 _HOLDERS: Final = ("Expression", "Variable")
-_operands: Final[dict[type, tuple[str, ...]]] = {}
-_given: Final[dict[type, tuple[str, ...]]] = {}
-_parts: Final[dict[type, tuple[tuple[str, ...], ...]]] = {}
 
 
-def _operand_names(kind: type[e.Expression]) -> tuple[str, ...]:
-    """The fields of a class of expressions that hold its operands."""
-    names = _operands.get(kind)
-    if names is None:
-        result = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
-        names = _operands[kind] = tuple(result)
-    return names
+class _Operands(dict[type[e.Expression], tuple[str, ...]]):
+    """By classes of expressions: the fields that hold operands."""
+
+    def __missing__(self, kind: type[e.Expression]) -> tuple[str, ...]:
+        held = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
+        names = self[kind] = tuple(held)
+        return names
 
 
-def _given_names(kind: type[Any]) -> tuple[str, ...]:
-    """The fields that an object of a class is made from, in order."""
-    names = _given.get(kind)
-    if names is None:
-        names = _given[kind] = tuple(f.name for f in fields(kind) if f.init)
-    return names
+class _Given(dict[type[Any], tuple[str, ...]]):
+    """By classes: the fields that an object is made from, in order."""
+
+    def __missing__(self, kind: type[Any]) -> tuple[str, ...]:
+        names = self[kind] = tuple(f.name for f in fields(kind) if f.init)
+        return names
 
 
-def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], ...]:
-    """The fields of a class of statements: those that are no blocks, blocks, what it evaluates."""
-    names = _parts.get(kind)
-    if names is None:
-        roles = roles_of(kind)
-        blocks = tuple(name for name in roles if roles[name] is Role.BLOCK)
-        others = tuple(name for name in roles if name not in blocks)
-        given = tuple(name for name in others if roles[name] not in (Role.BINDS, Role.SETS))
-        names = _parts[kind] = others, blocks, given
-    return names
+_OPERANDS: Final = _Operands()
+_GIVEN: Final = _Given()
+_MEMORY: Final = (Role.WRITES, Role.UPDATES)
+_PARTS: Final = FieldsOf(Role.BINDS, Role.SETS, Role.READS, *_MEMORY)
+"""What is no block."""
+_BLOCKS: Final = FieldsOf(Role.BLOCK)
+_EVALUATED: Final = FieldsOf(Role.READS, *_MEMORY)
 
 
 def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
@@ -78,7 +72,7 @@ def _inside(x: Any) -> Iterator[e.Expression]:
 
 def children(x: e.Expression) -> list[e.Expression]:
     """The direct operands of an expression."""
-    return _outermost(x, _operand_names(type(x)))
+    return _outermost(x, _OPERANDS[type(x)])
 
 
 def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
@@ -87,18 +81,18 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
     while waiting:
         expression = waiting.pop()
         yield expression
-        if inner := children(expression):
-            waiting += reversed(inner)
+        if names := _OPERANDS[type(expression)]:
+            waiting += reversed(_outermost(expression, names))
 
 
 def operands(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
-    return _outermost(statement, _part_names(type(statement))[0])
+    return _outermost(statement, _PARTS[type(statement)])
 
 
 def reads(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement that it evaluates, not of the blocks in it."""
-    return _outermost(statement, _part_names(type(statement))[2])
+    return _outermost(statement, _EVALUATED[type(statement)])
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
@@ -107,8 +101,9 @@ def all_statements(block: s.Block) -> Iterator[s.Statement]:
     while waiting:
         statement = waiting.pop()
         yield statement
-        for name in reversed(_part_names(type(statement))[1]):
-            waiting += reversed(getattr(statement, name))
+        if names := _BLOCKS[type(statement)]:
+            for name in reversed(names):
+                waiting += reversed(getattr(statement, name))
 
 
 def all_expressions(block: s.Block) -> Iterator[e.Expression]:
@@ -157,7 +152,7 @@ def _changed(
 
 def _remade(node: Any, changes: dict[str, Any]) -> Any:
     kind = type(node)
-    given = [changes[n] if n in changes else getattr(node, n) for n in _given_names(kind)]
+    given = [changes[n] if n in changes else getattr(node, n) for n in _GIVEN[kind]]
     return kind(*given)
 
 
@@ -175,7 +170,7 @@ def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
 
 def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
     """Rebuilds an expression with `change` applied to its direct operands."""
-    names = _operand_names(type(x))
+    names = _OPERANDS[type(x)]
     if not names:
         return x
     return typing.cast(e.Expression, _changed(x, names, change))
@@ -193,13 +188,13 @@ def map_operands(
 
     Blocks inside it are left alone; variables that it sets are passed to `change` as well.
     """
-    names = _part_names(type(statement))[0]
+    names = _PARTS[type(statement)]
     return typing.cast(s.Statement, _changed(statement, names, change))
 
 
 def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the blocks directly inside it."""
-    names = _part_names(type(statement))[1]
+    names = _BLOCKS[type(statement)]
     if not names:
         return statement
     return typing.cast(s.Statement, _rebuild(statement, names, change))
@@ -229,7 +224,7 @@ def _map_held(statement: s.Statement, change: Callable[[Any], Any]) -> s.Stateme
             return x if all(new is old for new, old in zip(items, x, strict=True)) else items
         return x
 
-    names = _part_names(type(statement))[0]
+    names = _PARTS[type(statement)]
     return typing.cast(s.Statement, _rebuild(statement, names, inside))
 
 
@@ -427,6 +422,18 @@ def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
     value : float
     """
     return e.Compare(op, x, constant(value, x.type))
+
+
+def neighbour(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:
+    """An index so many elements further along an axis."""
+    at = axis % len(index)
+    here, kind = index[at], index[at].type
+    assert isinstance(kind, DType)
+    if isinstance(here, e.Const):
+        moved: e.Expression = e.Const(int(here.value) + lane, kind)
+    else:
+        moved = e.Binary("add", here, e.Const(lane, kind)) if lane else here
+    return (*index[:at], moved, *index[at + 1 :])
 
 
 def constant_of(x: e.Expression) -> float | None:

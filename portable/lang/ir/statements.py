@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from portable.backend import Box
 from portable.errors import Location
@@ -15,14 +15,20 @@ from portable.lang.ir.expressions import (
     UPDATES,
     WRITES,
     Expression,
+    FieldsOf,
     Memory,
     Role,
     Variable,
-    declared,
     memory,
     variables,
 )
 from portable.lang.ir.types import Array, Fragment, Region, Scope
+
+_BOUND: Final = FieldsOf(Role.BINDS)
+_SET: Final = FieldsOf(Role.SETS, Role.UPDATES)
+_TOUCHED: Final = FieldsOf(Role.READS, Role.WRITES, Role.UPDATES)
+_WRITTEN: Final = FieldsOf(Role.WRITES, Role.UPDATES)
+_BLOCKS: Final = FieldsOf(Role.BLOCK)
 
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
@@ -49,26 +55,23 @@ class Statement:
 
     def binds(self) -> tuple[Variable, ...]:
         """The new names that it gives values to."""
-        names = declared(self, Role.BINDS)
-        return tuple(variables(names)) if names else ()
+        return tuple(variables(_BOUND.values_in(self))) if _BOUND[type(self)] else ()
 
     def sets(self) -> tuple[Variable, ...]:
         """The variables of the kernel that it may give new values to."""
-        names = declared(self, Role.SETS, Role.UPDATES)
-        return tuple(variables(names)) if names else ()
+        return tuple(variables(_SET.values_in(self))) if _SET[type(self)] else ()
 
     def touched(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it reads or writes."""
-        roles = (Role.READS, Role.WRITES, Role.UPDATES)
-        return tuple(memory(declared(self, *roles)))
+        return tuple(memory(_TOUCHED.values_in(self))) if _TOUCHED[type(self)] else ()
 
     def written(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it may write."""
-        return tuple(memory(declared(self, Role.WRITES, Role.UPDATES)))
+        return tuple(memory(_WRITTEN.values_in(self))) if _WRITTEN[type(self)] else ()
 
     def blocks(self) -> tuple[Block, ...]:
         """The blocks directly inside it."""
-        return tuple(declared(self, Role.BLOCK))
+        return tuple(_BLOCKS.values_in(self))
 
 
 Block = tuple[Statement, ...]
@@ -200,6 +203,10 @@ class If(Statement):
     loc: Location
 
 
+FEW: Final = -2
+"""Of a loop with so few rounds that copies of its body, or vectors of them, gain nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class For(Statement):
     """``for var in range(start, stop, step)``: Python's, the bounds evaluated once.
@@ -207,7 +214,7 @@ class For(Statement):
     `var` is bound anew each round and never reassigned; all have its type. A constant `step` is
     not zero; one only known at run time being zero means no round at all. `unroll`: 0 leaves it to
     the compiler, a number asks for so many copies of the body, -1 for full unrolling (the trip
-    count is then a constant), 1 forbids it.
+    count is then a constant), 1 forbids it, `FEW` says that the rounds are.
     """
 
     var: Variable = field(metadata=BINDS)

@@ -19,6 +19,8 @@ import numpy as np
 from portable.backend import ArrayView, Device
 from portable.dtypes import dtype
 from portable.errors import InterruptedLaunchError
+from portable.interchange.jax_arrays import giver_like, is_recognised
+from portable.interchange.libraries import stream_of
 from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import byte_range
 from portable.lang.arguments.structs import flattened
@@ -69,21 +71,23 @@ class CallTraits(NamedTuple):
 class _CachedCall(NamedTuple):
     """A call that was made a few times.
 
-    `queue` is that whose order keeps launches of two calls from using the room at once, where there
-    is some, which `kept` holds; `size` is that of it in bytes.
+    `give` makes the result an array of another library, if it is to be one. `queue` is that whose
+    order keeps launches of two calls from using the room at once, where there is some, which `kept`
+    holds, and where `relaunch` does not ask; `size` is that of it in bytes.
     """
 
     table: object
     device: Device
     queue: Hashable
     make: Callable[[], Any]
+    give: Callable[[Any], Any] | None
     relaunch: Relaunch
     kept: tuple[Any, ...]
     size: int
 
     def launched(self, given: tuple[Any, ...]) -> bool:
         """Launches it for others, the result last; False, nothing done, where it may not."""
-        if self.kept and self.device.current_queue() != self.queue:
+        if self.kept and self.queue not in (None, self.device.current_queue()):
             return False
         try:
             return self.relaunch(given, _NO_CONSTANTS)
@@ -153,7 +157,7 @@ def cached_call(
         except MemoryError:
             return work(arrays, out, options, *numbers)
         if known.launched((*numbers, *arrays, result)):
-            return result
+            return result if known.give is None else known.give(result)
     if key is None or not _pays_to_learn(key):
         return work(arrays, out, options, *numbers)
     numbers = tuple(1.0 * x for x in numbers)  # objects that stand nowhere else
@@ -168,12 +172,17 @@ def cached_call(
 def _key(calls: CallTraits, arrays: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
     """What calls alike have in common, as far as it is cheap to say; None where it is not."""
     try:
-        if type(arrays[0]) is not np.ndarray and is_tensor(arrays[0]):
-            if not all(x is None or (is_tensor(x) and x.is_cuda) for x in (*arrays, out)):
-                return None
-            layouts = [None if x is None else (x.shape, x.stride()) for x in arrays]
-        else:
+        layouts: list[Any]
+        if type(arrays[0]) is np.ndarray or not is_recognised(arrays[0]):
             layouts = [None if x is None else (x.shape, x.strides) for x in arrays]
+        elif not all(x is None or is_recognised(x) for x in (*arrays, out)):
+            return None
+        elif is_tensor(arrays[0]):
+            layouts = [None if x is None else (x.shape, x.stride()) for x in arrays]
+        elif out is not None:
+            return None
+        else:
+            layouts = [None if x is None else x.shape for x in arrays]
         dtypes = out if out is None else out.dtype, arrays[0].dtype
     except AttributeError:  # lists, arrays of other libraries
         return None
@@ -203,7 +212,12 @@ def _learnt(
     calls: CallTraits, first: int, given: tuple[Any, ...], table: object, steps: Sequence[Step]
 ) -> _CachedCall | None:
     """What makes more calls like one that was right, whose arrays are behind some numbers."""
-    device = device_of_arrays(given[-1])
+    device, give = device_of_arrays(given[-1]), None
+    if not is_tensor(given[-1]) and is_recognised(given[-1]):
+        give = giver_like(given[-1], dtype(given[-1].dtype).name)
+        given = (*given[:-1], on_device(device, given[-1]))
+        if give is None:
+            return None
     views = [None if x is None else _seen(device, x) for x in given[first:]]
     if not steps or (calls.whole and not all(v is None or lies_whole(v) for v in views)):
         return None
@@ -215,6 +229,8 @@ def _learnt(
     if not all(isinstance(step, Launch) and places.add(step) for step in steps):
         return None
     places.finish()
+    if text.queue and places.kept:
+        text.require_equal(text.queue, stream_of(given))
     written = (len(given) - 1, *(first + i for i in calls.written))
     alike = {frozenset((first + i, first + j)) for i, j in calls.alike}
     same = {x for x in alike if len({id(given[i]) for i in x}) == 1}
@@ -222,8 +238,9 @@ def _learnt(
     return _CachedCall(
         table,
         device,
-        device.current_queue(),
+        None if text.queue else device.current_queue(),
         maker_like(device, given[-1]),
+        give,
         text.compiled(len(given)),
         tuple(places.kept.values()),
         places.size,

@@ -12,7 +12,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Device, Executable, Program, ViewCode
 from portable.dtypes import DType
-from portable.interchange.tensors import is_tensor
+from portable.interchange.jax_arrays import is_recognised
 from portable.lang.arguments.arguments import (
     ALIGNMENT,
     byte_range,
@@ -79,7 +79,7 @@ class Pair(NamedTuple):
 class Bound(NamedTuple):
     """What a launch hands to the device: how, over which workgroups, and filled in how."""
 
-    launch: Callable[[Three, list[Any]], None]
+    launch: Callable[..., None]
     groups: Three
     packing: Packing
 
@@ -150,9 +150,8 @@ def text_for(
 
 
 def _code(device: Device, x: Any) -> ViewCode | None:
-    """How compiled code sees an array, or a tensor in the memory of a GPU."""
-    seen = device.owns(x) or (is_tensor(x) and x.is_cuda)
-    return device.view_code(x) if seen else None
+    """How compiled code sees an array, or another library's in the memory of a GPU."""
+    return device.view_code(x) if device.owns(x) or is_recognised(x) else None
 
 
 def _unchanging(x: Any) -> bool:
@@ -178,6 +177,7 @@ class Text(Names):
         self._taken: list[str] = []
         self._launches: list[str] = []
         self._leaves = 0
+        self.queue = ""
 
     def unpack(self, args: tuple[Any, ...]) -> None:
         """Names the arguments: arrays, numbers and constants ``a0``, ``a1``, ... throughout."""
@@ -239,7 +239,8 @@ class Text(Names):
         One that is `alike` is made so, but for its address; where parts of arrays get their names
         as they are compared it is compared nevertheless.
         """
-        self.values |= code.names | {
+        self.values |= {name.format(x=x): value for name, value in code.names.items()}
+        self.values |= {
             f"{x}_kind": code.kind,
             f"{x}_dtype": view.dtype,
             f"{x}_shape": view.shape,
@@ -256,6 +257,7 @@ class Text(Names):
             self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
         if code.for_all and code.for_all not in self._same:
             self._same.append(code.for_all)
+        self.queue = code.queue or self.queue
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
 
@@ -294,7 +296,8 @@ class Text(Names):
     def launch(self, bound: Bound, words: ArgumentText) -> None:
         """One more launch."""
         launch, groups = self.named(bound.launch), self.named(bound.groups)
-        self._launches.append(f"{launch}({groups}, {bound.packing.text(words)})")
+        on_queue = f", {self.queue}" if self.queue else ""
+        self._launches.append(f"{launch}({groups}, {bound.packing.text(words)}{on_queue})")
 
     def compiled(self, arity: int) -> Relaunch:
         """The function."""

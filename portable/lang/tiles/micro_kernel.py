@@ -24,7 +24,13 @@ from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
 from portable.lang.tiles.pipelining import next_sources, prefetch
 from portable.lang.tiles.strategy import Part, Tile, alike_dims, kept_dims
-from portable.lang.tiles.summations import Summation, for_vector, of_columns, summations
+from portable.lang.tiles.summations import (
+    Summation,
+    are_neighbours,
+    for_vector,
+    reads_beside,
+    summations,
+)
 from portable.lang.tiles.work import (
     Code,
     Work,
@@ -143,7 +149,7 @@ class Micro(ByElements):
         with (
             code.loop("tile", array.shape[0]) as i,
             code.loop("tile", array.shape[1]) as j,
-            code.loop("u", micro.rows) as u,
+            code.loop("u", micro.rows, unroll=1) as u,
         ):
             for first in range(0, micro.columns, micro.lanes):
                 code.store(array, (i, j, u, code.index(first)), splat(value, kind))
@@ -184,19 +190,23 @@ class Micro(ByElements):
         row: e.Expression,
         column: e.Expression,
         at: tuple[e.Expression, ...],
+        elements: s.ForElements | None = None,
     ) -> None:
         array, lanes, width = self._sums[x.fragment], self._micro.lanes, x.fragment.shape[1]
         last = add(column, lanes - 1)
+        beside = None if elements is None else are_neighbours(elements, column, lanes)
         index, end = place(x.target, row, column), place(x.target, row, last)
-        whole = both(smaller(last, width), inside(x.target, index), inside(x.target, end))
-        with code.when(whole):
-            values = code.load(array, at, vector_type(array.dtype, lanes))
+        inner = inside(x.target, index), inside(x.target, end)
+        with code.when(both(smaller(last, width), *inner, beside)):
+            values: e.Expression = code.load(array, at, vector_type(array.dtype, lanes))
+            if elements is not None:
+                values = for_vector(code, elements, row, column, values)
             code.store(x.target.array, index, values, kept_dims(x.target)[-1])
         with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
             column_number = e.Binary("add", column, lane)
             with code.when(smaller(column_number, width)):
                 there = (*at[:-1], e.Binary("add", at[-1], lane))
-                self._store_element(code, x, row, column_number, there)
+                self._store_element(code, x, row, column_number, there, elements)
 
     def _store_element(
         self,
@@ -205,11 +215,15 @@ class Micro(ByElements):
         row: e.Expression,
         column: e.Expression,
         at: tuple[e.Expression, ...],
+        elements: s.ForElements | None = None,
     ) -> None:
         index = place(x.target, row, column)
         with code.when(inside(x.target, index)):
             array = self._array(x.fragment)
-            code.store(x.target.array, index, code.load(array, at, array.dtype))
+            value: e.Expression = code.load(array, at, array.dtype)
+            if elements is not None:
+                value = for_vector(code, elements, row, column, value)
+            code.store(x.target.array, index, value)
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Row after row, so that a compiler can make vectors of the columns."""
@@ -232,7 +246,7 @@ class Micro(ByElements):
         with (
             self._rows(code, fragment) as (row, (i, u)),
             code.loop("tile", array.shape[1]) as j,
-            code.loop("x", micro.columns) as x,
+            code.loop("x", micro.columns, unroll=1) as x,
         ):
             column = code.let("column", add(mul(j, micro.columns), x))
             wide = array.shape[1] * micro.columns > fragment.shape[1]
@@ -304,6 +318,7 @@ class Micro(ByElements):
             steps = code.let("depth", e.Select(fused.never, code.index(0), steps))
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._take(code, fused, array, (i, j), registers)
+            self._ask_ahead(code, fused, (i, j))
             turn = add(mul(j, array.shape[0]), i)
             prefetch(code, self._prefetched.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
@@ -329,6 +344,18 @@ class Micro(ByElements):
         if value.value:
             value = e.Select(fused.first, value, number(0, value.type))
         self._begin(code, fused, registers, value)
+
+    def _ask_ahead(self, code: Code, fused: Summation | None, tile: _Tile) -> None:
+        """Prefetches where a micro-tile goes in the last round, if what is there is read."""
+        if fused is None or fused.elements is None or not reads_beside(fused.elements):
+            return
+        micro, target = self._micro, fused.store.target
+        each = max(1, self.work.capabilities.cache_line // target.array.dtype.itemsize)
+        with code.when(fused.last), code.loop("u", micro.rows, unroll=-1) as u:
+            for column in range(0, micro.columns, each):
+                at = add(mul(tile[0], micro.rows), u), add(mul(tile[1], micro.columns), column)
+                there = target.array, place(target, *at)
+                code.emit(s.Instruction("prefetch", (), (), (there,), code.loc))
 
     def _put(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
@@ -360,20 +387,11 @@ class Micro(ByElements):
 
         A micro-tile that reaches beyond the target goes there through memory.
         """
-        micro, target = self._micro, fused.store.target
+        micro, target, elements = self._micro, fused.store.target, fused.elements
         rows, columns = fused.fill.fragment.shape
         top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
         kind = vector_type(registers.dtype, micro.lanes)
-        if fused.elements is not None:
-            firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
-            held = [of_columns(code, fused.elements, x, micro.lanes) for x in firsts]
-            with code.loop("u", micro.rows, unroll=-1) as u:
-                row = code.let("row", add(top, u))
-                for v in range(micro.vectors):
-                    at = (u, code.index(v))
-                    sums = code.load(registers, at, kind)
-                    value = for_vector(code, fused.elements, row, sums, held[v])
-                    code.store(registers, at, value)
+        firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
         array = self._sums[fused.fill.fragment]
         first = place(target, top, left)
         last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
@@ -382,20 +400,24 @@ class Micro(ByElements):
             smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
             inside(target, first),
             inside(target, place(target, last_row, last_column)),
+            *(are_neighbours(elements, x, micro.lanes) for x in firsts if elements is not None),
         )
         with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
-            for v in range(micro.vectors):
-                index = place(target, add(top, u), add(left, v * micro.lanes))
-                values = code.load(registers, (u, code.index(v)), kind)
+            row = code.let("row", add(top, u))
+            for v, column in enumerate(firsts):
+                values: e.Expression = code.load(registers, (u, code.index(v)), kind)
+                if elements is not None:
+                    values = for_vector(code, elements, row, column, values)
+                index = place(target, row, column)
                 code.store(target.array, index, values, kept_dims(target)[-1])
         if whole is not None:
             with code.otherwise():
                 self._move(code, array, tile, registers, load=False)
-                self._store_tile(code, fused.store, tile)
+                self._store_tile(code, fused, tile)
 
-    def _store_tile(self, code: Code, x: s.FragmentStore, tile: _Tile) -> None:
-        """Stores what exists of a micro-tile of the array."""
-        micro = self._micro
+    def _store_tile(self, code: Code, fused: Summation, tile: _Tile) -> None:
+        """Finishes and stores what exists of a micro-tile of the array."""
+        micro, x = self._micro, fused.store
         with code.loop("u", micro.rows) as u:
             row = code.let("row", add(mul(tile[0], micro.rows), u))
             with (
@@ -403,7 +425,7 @@ class Micro(ByElements):
                 code.loop("x", micro.columns, step=micro.lanes) as first,
             ):
                 column = code.let("column", add(mul(tile[1], micro.columns), first))
-                self._store_vector(code, x, row, column, (*tile, u, first))
+                self._store_vector(code, x, row, column, (*tile, u, first), fused.elements)
 
     def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
         return divided(add(clamp(needed, most), size - 1), size)

@@ -15,6 +15,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
+from portable.lang.ir.statements import FEW
 from portable.lang.ir.types import Array, Layout, Region
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
@@ -172,7 +173,10 @@ class Panels(Packing):
     def zero(self, code: Code, lead: tuple[e.Expression, ...]) -> None:
         """Sets everything to zero."""
         kind = vector_type(self.array.dtype, self.vector)
-        with code.loop("line", self.all_lines) as line, code.loop("panel", self.count) as panel:
+        with (
+            code.loop("line", self.all_lines) as line,
+            code.loop("panel", self.count, unroll=1) as panel,
+        ):
             for lane in range(0, self.width, self.vector):
                 code.store(self.array, self.at(lead, line, panel, lane), number(0, kind))
 
@@ -338,9 +342,9 @@ class _Copy:
                 with code.loop("panel", panels, unroll=_UNROLLED) as panel:
                     self._panel(line, panel)
             start = code.let("start", mul(panels, tile.width)) if tile.width > tile.vector else done
-            with code.loop("lane", done, start, tile.vector) as lane_at:
+            with code.loop("lane", done, start, tile.vector, unroll=1) as lane_at:
                 self._vector_at(line, lane_at)
-            with code.loop("lane", lane_high, first) as lane_at:
+            with code.loop("lane", lane_high, first, unroll=FEW) as lane_at:
                 self._single(line, lane_at)
 
     def _panel(self, line: e.Expression, panel: e.Expression) -> None:

@@ -5,14 +5,15 @@ the mainloop's first round, and run the epilogue and store from there in its las
 
 The epilogue is made for a vector of neighbours in a row at a time, since compilers of kernels make
 vectors of work-items, not of the loops of a single one. That takes plain arithmetic on the element
-and on numbers that are the same for all elements, for a row, or for a column.
+and on numbers that are the same for all elements, for a row, or for a column, and on elements of
+arrays whose rows lie as the result's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
@@ -26,7 +27,7 @@ from portable.lang.ir.kernel import (
 )
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment, Vector
-from portable.lang.tiles.work import Code, add
+from portable.lang.tiles.work import Code, add, both, vector_type
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)
@@ -37,57 +38,42 @@ Known = dict[e.Expression, e.Expression]
 
 
 def is_for_vectors(x: s.ForElements) -> bool:
-    """Whether the body does the same to all columns, and reads only what a row or a column has."""
+    """Whether the body does the same to all columns, and reads what a vector of these has."""
     if not all(isinstance(y, s.Let | s.Load) or _sets(x, y) for y in x.body):
         return False
     needs = _needs(x)
     for statement in _needed(x):
-        plain = all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in _used(statement))
-        needed = needs[_variable(statement)] & {x.value, x.row, x.column}
-        if not plain or (x.column in needed and x.row in needed):
+        if not all(isinstance(y, (*_PLAIN, *_LANEWISE)) for y in _used(statement)):
             return False
-        if x.column in _used(statement) and x.value in needed:
+        if _is_beside(statement, x):
+            continue
+        needed = needs[_variable(statement)] & {x.value, x.column}
+        if isinstance(statement, s.Load) and (needed or not _is_plain(statement)):
             return False
-        if isinstance(statement, s.Load) and (x.value in needed or not _is_plain(statement)):
+        if x.value in needed and any(x.column in needs.get(y, ()) for y in _used(statement)):
             return False
     return x.value in needs.get(x.value, ())
 
 
-def of_columns(code: Code, x: s.ForElements, column: e.Expression, lanes: int) -> Known:
-    """What the body makes of columns alone, for so many neighbours, as `for_vector` takes it.
-
-    Parameters
-    ----------
-    code : Code
-        Where to write it.
-    x : ForElements
-        One that `is_for_vectors`.
-    column : Expression
-        The first of them.
-    lanes : int
-        How many there are.
-    """
-    needs, shared = _needs(x), Known()
-    each: list[Known] = [{x.column: add(column, lane)} for lane in range(lanes)]
-    varying: set[e.Expression] = set()
-    used: set[e.Expression] = set()
-    for statement in _needed(x):
-        var = _variable(statement)
-        if needs[var] & {x.value, x.row}:
-            used |= _used(statement)
-        elif x.column in needs[var]:
-            varying.add(var)
-            for known in each:
-                known[var] = _made(code, statement, known)
-        else:
-            made = shared[var] = _made(code, statement, shared)
-            for known in each:
-                known[var] = made
-    return {y: _side_by_side(code, [known[y] for known in each]) for y in varying & used}
+def are_neighbours(x: s.ForElements, column: e.Expression, lanes: int) -> e.Expression | None:
+    """Whether so many columns are neighbours in the arrays that are read beside the element."""
+    ends = [
+        [
+            _widened(_resolved(x, y.index[-1]), {x.column: at})
+            for at in (column, add(column, lanes - 1))
+        ]
+        for y in _needed(x)
+        if _is_beside(y, x)
+    ]
+    return both(*(e.Compare("eq", last, add(first, lanes - 1)) for first, last in ends))
 
 
 def for_vector(
-    code: Code, x: s.ForElements, row: e.Expression, values: e.Expression, columns: Known
+    code: Code,
+    x: s.ForElements,
+    row: e.Expression,
+    column: e.Expression,
+    values: e.Expression,
 ) -> e.Expression:
     """What the body makes of neighbours.
 
@@ -97,36 +83,31 @@ def for_vector(
         Where to write it.
     x : ForElements
         One that `is_for_vectors`.
-    row : Expression
-        The row of the elements.
+    row, column : Expression
+        The row of the elements, and the first one's column.
     values : Expression
-        The elements, a vector or, where vectors have one lane, a scalar.
-    columns : dict
-        What `of_columns` made of theirs.
+        The elements, a vector or a scalar.
     """
-    known: Known = {x.value: values, x.row: row, **columns}
-    needs = _needs(x)
+    known: Known = {x.value: values, x.row: row, x.column: column}
+    lanes = values.type.lanes if isinstance(values.type, Vector) else 1
     for statement in _needed(x):
-        var = _variable(statement)
-        if x.value in needs[var] or x.column not in needs[var]:
-            known[var] = _made(code, statement, known)
+        wide = lanes if _is_beside(statement, x) else 1
+        known[_variable(statement)] = _made(code, statement, known, wide)
     return known[x.value]
 
 
-def _side_by_side(code: Code, values: list[e.Expression]) -> e.Expression:
-    """A vector of numbers; of one lane, the number."""
-    kind = values[0].type
-    assert isinstance(kind, DType)
-    vector = e.MakeVector(tuple(values), Vector(kind, len(values)))
-    return code.let("neighbours", vector) if values[1:] else values[0]
+def reads_beside(x: s.ForElements) -> bool:
+    """Whether elements of arrays are read at the element's own row and column."""
+    return any(_is_beside(y, x) and x.row in _places(y, x)[0] for y in _needed(x))
 
 
-def _made(code: Code, statement: s.Statement, known: Known) -> e.Expression:
-    """What a statement binds where names stand for others."""
+def _made(code: Code, statement: s.Statement, known: Known, lanes: int) -> e.Expression:
+    """What a statement binds where names stand for others, of so many lanes if it reads these."""
     var = _variable(statement)
     if isinstance(statement, s.Load):
+        assert isinstance(var.type, DType)
         index = tuple(_widened(at, known) for at in statement.index)
-        return code.load(statement.array, index, var.type)
+        return code.load(statement.array, index, vector_type(var.type, lanes))
     assert isinstance(statement, s.Let | s.Assign)
     return code.let(var.name, _widened(statement.value, known))
 
@@ -154,12 +135,53 @@ def _variable(statement: s.Statement) -> e.Variable:
 
 
 def _needs(x: s.ForElements) -> dict[e.Expression, set[e.Expression]]:
-    """Of which of value, row and column each variable is made."""
+    """Of which of value, row and column each variable is made; of a value if it is read beside."""
     needs: dict[e.Expression, set[e.Expression]] = {y: {y} for y in (x.value, x.row, x.column)}
     for statement in _needed(x):
         made_of = [needs[y] for y in _used(statement) if y in needs]
-        needs[_variable(statement)] = set().union(*made_of)
+        beside = _is_beside(statement, x)
+        needs[_variable(statement)] = {x.value} if beside else set().union(*made_of)
     return needs
+
+
+def _is_beside(load: s.Statement, x: s.ForElements) -> TypeGuard[s.Load]:
+    """Whether it reads neighbours in a row for neighbours, unless these are clamped."""
+    if not isinstance(load, s.Load) or load.array.strides[-1:] != ("unit",):
+        return False
+    rows, columns = _places(load, x)
+    return (
+        _is_plain(load)
+        and x.column in columns
+        and not rows & {x.value, x.column}
+        and not columns & {x.value, x.row}
+        and _goes_on(_resolved(x, load.index[-1]), x.column)
+    )
+
+
+def _places(load: s.Load, x: s.ForElements) -> tuple[set[e.Expression], set[e.Expression]]:
+    """Of which expressions the first indices are made, and the last one."""
+    *rows, column = (set(subexpressions(_resolved(x, at))) for at in load.index)
+    return set().union(*rows), column
+
+
+def _resolved(x: s.ForElements, at: e.Expression) -> e.Expression:
+    """An expression without the names that the body binds."""
+    made: Known = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
+    return map_children(made.get(at, at), lambda inner: _resolved(x, inner))
+
+
+def _goes_on(at: e.Expression, column: e.Expression) -> bool:
+    """Whether an index grows by one at most from column to column, and never falls."""
+    if at == column or column not in set(subexpressions(at)):
+        return True
+    if isinstance(at, e.Select):
+        return column not in set(subexpressions(at.condition)) and all(
+            _goes_on(y, column) for y in (at.x, at.y)
+        )
+    if not isinstance(at, e.Binary) or at.op not in ("add", "min", "max"):
+        return False
+    fixed = sum(column not in set(subexpressions(y)) for y in (at.x, at.y))
+    return fixed >= (at.op == "add") and _goes_on(at.x, column) and _goes_on(at.y, column)
 
 
 def _needed(x: s.ForElements) -> list[s.Statement]:
@@ -252,7 +274,9 @@ def _blocks(block: s.Block) -> Iterator[s.Block]:
 
 def _summation(block: s.Block, at: int, uses: dict[Fragment, int]) -> Summation | None:
     """The summation whose loop is a statement of a block."""
-    loop, after = block[at], block[at + 1 : at + 3]
+    loop = block[at]
+    # To a work-item that is alone barriers are nothing.
+    after = [x for x in block[at + 1 :] if not isinstance(x, s.Barrier)][:2]
     if not isinstance(loop, Pipeline) or not after:
         return None
     total = loop.multiply.accumulator

@@ -65,7 +65,12 @@ def atomic_store(
 def atomic_add(
     array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
 ) -> Any:
-    """Adds to the element, indivisibly; returns the old one."""
+    """Adds to the element, indivisibly; returns the old one.
+
+    The lanes of a vector are added to neighbours along the last dimension, each by itself: by one
+    instruction of four where the device has it, the rows are that far apart, and nothing asks for
+    the old ones. The other changes take vectors likewise.
+    """
 
 
 @word

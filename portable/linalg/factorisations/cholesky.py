@@ -18,7 +18,7 @@ from portable.linalg.factorisations.definite_kernels import (
     cholesky_block,
     cholesky_rows,
 )
-from portable.linalg.factorisations.layout import TILE, Layout, layout_of
+from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -29,7 +29,8 @@ from portable.linalg.factorisations.matrices import (
     workspace,
 )
 from portable.linalg.factorisations.products import subtract_product
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import ADJOINT
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
@@ -101,23 +102,19 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
     plan = cached_plan(device, key, lambda: _made(device, batch, n, kind), room)
     copied(device, a, plan.work, from_lead=lead, turned=not upper, kept=UPPER)
     plan.run()
-    kept = UPPER if upper else LOWER
-    copied(device, plan.work, out, to_lead=lead, kept=kept, turned=not upper)
-    put_factors[groups(batch * plan.factors.shape[1]), plan.layout.items](
-        plan.factors, out, lead, LAYOUT=plan.layout, TRANSPOSED=not upper
-    )
+    plan.put(device, out, lead, upper=upper)
     require_success(device, plan.failures, _NOT_DEFINITE)
     return out  # type: ignore[no-any-return]
 
 
 class Factoring(NamedTuple):
-    """What makes matrices U of ``U^H U`` in place, but for their diagonal blocks.
+    """What makes matrices U of ``U^H U`` in place, maybe but for their diagonal blocks.
 
     Attributes
     ----------
-    work : array, shape (batch, n, n)
-        Matrices, of which the upper triangle is read.
-    factors : array, shape (batch, blocks, block, block)
+    work : array, shape (batch, n, columns)
+        Matrices, of which the upper triangle is read, in rows of whole vectors.
+    factors : array, shape (batch, blocks, block, block), or None
         U's diagonal blocks.
     failures : array of i32, shape (batch,)
         For each matrix 0, or the number of its first pivot that was not positive.
@@ -136,12 +133,26 @@ class Factoring(NamedTuple):
     @staticmethod
     def of(device: Device, batch: int, n: int, kind: DType) -> Factoring:
         """That of matrices of an order."""
-        layout = layout_of(kind, device.capabilities)
-        work, block = workspace(device, batch, n, n, kind), layout.block
-        factors = device.empty((batch, -(-n // block), block, block), kind)
-        failures = device.empty((batch,), kl.i32)
+        layout, factors = layout_of(kind, device.capabilities), None
+        block, columns = layout.block, n
+        if device.capabilities.single_work_items:
+            columns = LONG_SEGMENT * -(-n // LONG_SEGMENT)
+        else:
+            factors = device.empty((batch, -(-n // block), block, block), kind)
+        work, failures = workspace(device, batch, n, columns, kind), device.empty((batch,), kl.i32)
+        copied(device, work[:, :0, :0], work)
         run = partial(_factor, device, work, (factors, failures), layout)
         return Factoring(work, factors, failures, layout, run)
+
+    def put(self, device: Device, out: Any, lead: tuple[int, ...], *, upper: bool = True) -> None:
+        """Copies U, or U^H, to matrices of other leading dimensions, zeros beside it."""
+        kept = UPPER if upper else LOWER
+        copied(device, self.work, out, to_lead=lead, kept=kept, turned=not upper)
+        if self.factors is not None:
+            batch, blocks = (int(x) for x in self.factors.shape[:2])
+            put_factors[groups(batch * blocks), self.layout.items](
+                self.factors, out, lead, LAYOUT=self.layout, TRANSPOSED=not upper
+            )
 
 
 def _made(device: Device, batch: int, n: int, kind: DType) -> Factoring:
@@ -211,18 +222,18 @@ def _rows_at_once(asked: Asked) -> Iterator[None]:
 
 
 def _block_first(asked: Asked) -> Iterator[None]:
-    device, work, results, first, layout = asked
-    number, block = first // layout.block, layout.block
-    cholesky_block[groups(int(work.shape[0])), 1](work, *results, number, LAYOUT=layout)
+    device, work, (_, failures), first, layout = asked
+    cholesky_block[groups(int(work.shape[0])), 1](work, failures, first, LAYOUT=layout)
     if asked.right:
-        rows, factor = work[:, first : first + block, first + block :], results[0][:, number]
-        solved_in_place(device, factor, rows, Triangle(False, True, True, False), layout)
+        rows = work[:, first : first + layout.block]
+        block, rest = rows[:, :, first:], rows[:, :, first + layout.block :]
+        solved_in_place(device, block, rest, ADJOINT, layout)
     yield
 
 
 BLOCKS: Final = Ways[Asked, None](
     "rows of Cholesky factors",
-    Way("alone", "cholesky_block", _block_first, lambda x: x.device.capabilities.single_work_items),
+    Way("alone", "cholesky_block", _block_first, lambda x: x.results[0] is None),
     Way("at once", "cholesky_rows", _rows_at_once),
 )
 """How a block of rows is factored."""

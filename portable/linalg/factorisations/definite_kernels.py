@@ -10,38 +10,60 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
-from portable.linalg.factorisations.layout import TILE, Layout
+from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, Layout
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, solve_band
 
 
 @kernel
-def cholesky_block(
-    a: kl.Array, factors: kl.Array, failures: kl.Array, number: kl.Scalar, *, LAYOUT: Layout
-) -> None:
-    """``A = U^H U`` of the `number`-th diagonal block of each matrix, a work-item each.
+def cholesky_block(a: kl.Array, failures: kl.Array, first: kl.Scalar, *, LAYOUT: Layout) -> None:
+    """``A = U^H U`` of the diagonal block at `first` of each matrix, in place, a work-item each.
 
-    U goes to ``factors[batch, number]``, zeros below its diagonal, ones beyond the matrix. Where a
-    pivot is not positive ``failures[batch]`` becomes its number, counted from 1, unless one failed
-    before, and what follows is NaN. Local memory: ``block^2`` elements.
+    By bands of rows: what the rows above take from a band is subtracted from vectors of it in
+    registers; its square on the diagonal is factored, and the columns right of that solved for.
+    Below the diagonal nothing is read that matters. Where a pivot is not positive
+    ``failures[batch]`` becomes its number, counted from 1, unless one failed before, and what
+    follows is NaN. Rows are whole vectors, of which the matrix may have the first columns alone.
     """
-    EDGE, LANES, kind = LAYOUT.block, LAYOUT.lanes, a.dtype
-    w, batch, first = kl.local((EDGE, EDGE), kind), kl.group_id(0), number * LAYOUT.block
-    for i in range(EDGE):
-        for j in range(EDGE):
-            w[i, j] = element(a[batch], first, i, j)
-    count = kl.minimum(a.shape[1] - first, EDGE)
-    for k in range(count):
-        pivot = kl.real(w[k, k])
-        root = kl.sqrt(checked(pivot, failures, batch, first + k, True))
-        for j in range(k, count):
-            w[k, j] = kl.where(j == k, kl.cast(root, kind), w[k, j] / root)
-        for i in range(k + 1, count):
-            factor = conjugate(w[k, i])
-            for j in range(i // LANES * LANES, count, LANES):
-                row = kl.vload(w, i, j, lanes=LANES)
-                kl.vstore(w, i, j, row - factor * kl.vload(w, k, j, lanes=LANES))
-    for i in range(EDGE):
-        for j in range(EDGE):
-            factors[batch, number, i, j] = kl.where(i <= j, w[i, j], kl.cast(0, kind))
+    LANES, ROWS = LAYOUT.lanes, rows_of_band(LAYOUT.lanes)
+    batch, stop = kl.group_id(0), kl.minimum(first + LAYOUT.block, a.shape[1])
+    end = kl.minimum(first + LAYOUT.block, a.shape[2])
+    for band in range(first, stop, ROWS):
+        rows = first, band, stop
+        for column in range(band, band + ROWS, LANES):
+            solve_band(a[batch], a[batch], rows, column, ADJOINT, (LANES, ROWS), False)
+        factor_square(a[batch], failures, batch, rows, LANES)
+        for column in range(band + ROWS, end, LANES):
+            solve_band(a[batch], a[batch], rows, column, ADJOINT, (LANES, ROWS), True)
+
+
+def rows_of_band(lanes: int) -> int:
+    """Rows that a work-item which is alone has in registers, of so many neighbouring columns."""
+    return min(LONG_SEGMENT, 4 * lanes)
+
+
+@function
+def factor_square(
+    a: kl.Array,
+    failures: kl.Array,
+    batch: kl.Scalar,
+    rows: tuple[kl.Scalar, ...],
+    LANES: int,
+) -> None:
+    """The factor of a band's square on the diagonal, row by row."""
+    (_, band, stop), ROWS = rows, rows_of_band(LANES)
+    last = kl.minimum(band + ROWS, stop)
+    for k in range(band, last):
+        root = kl.sqrt(checked(kl.real(a[k, k]), failures, batch, k, True))
+        for part in kl.static_range(0, ROWS, LANES):
+            row = kl.vload(a, k, band + part, lanes=LANES)
+            kl.vstore(a, k, band + part, row * kl.cast(1 / root, a.dtype))
+        a[k, k] = root
+        for i in range(k + 1, last):
+            factor = conjugate(a[k, i])
+            for part in kl.static_range(0, ROWS, LANES):
+                row = kl.vload(a, i, band + part, lanes=LANES)
+                known = kl.vload(a, k, band + part, lanes=LANES)
+                kl.vstore(a, i, band + part, row - factor * known)
 
 
 @function
@@ -103,7 +125,8 @@ def cholesky_rows(
 ) -> None:
     """As `cholesky_block`, and solves for the rows right of the block.
 
-    Each workgroup has a strip of columns, and factors the block for itself, which spares a launch
+    U goes to ``factors[batch, number]``, zeros below its diagonal, ones beyond the matrix. Each
+    workgroup has a strip of columns, and factors the block for itself, which spares a launch
     and its wait; the first one of each matrix keeps the factor. What is done to the block is done
     to the strip as well, by work-items that hold a square tile each in registers, for as many rows
     at a time as a tile has: who holds these shows the square on their diagonal to each other, and

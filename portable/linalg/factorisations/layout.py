@@ -18,7 +18,12 @@ _SOLVED: Final = 128
 TILE: Final = 4
 """Rows and columns of a positive definite block that a work-item has in registers."""
 
+LONG_SEGMENT: Final = 16
+"""Rows that a work-item which is alone has in registers."""
+
+_WIDE: Final = 256
 _PANEL: Final = 16
+_PANEL_ALONE: Final = 32
 _CROWD: Final = 256
 _STRIP: Final = 64
 _LINE_BYTES: Final = 64
@@ -73,18 +78,18 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         Of the device.
     """
     if can.single_work_items:
-        block, room = _BLOCK, max(can.local_memory, can.local_memory_opt_in)
-        while 2 * block * (block + 1) * kind.itemsize > room:
-            block //= 2
+        solved, room = _BLOCK, max(can.local_memory, can.local_memory_opt_in)
+        while 2 * solved * (solved + 1) * kind.itemsize > room:
+            solved //= 2
         lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
         return Layout(
-            block=block,
-            solved=block,
+            block=_WIDE,
+            solved=solved,
             lanes=lanes,
             items=1,
             strip=_STRIP,
-            panel=_PANEL,
-            wide=256,
+            panel=_PANEL_ALONE,
+            wide=_WIDE,
             strips=32,
             least=128,
         )
@@ -102,7 +107,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         items=min(_CROWD, most),
         strip=strip,
         panel=_PANEL,
-        wide=256,
+        wide=_WIDE,
         strips=4,
         least=512,
     )

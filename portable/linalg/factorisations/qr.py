@@ -24,7 +24,7 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.factorisations.cholesky import Factoring
-from portable.linalg.factorisations.copy_kernels import UPPER, put_factors
+from portable.linalg.factorisations.copy_kernels import UPPER
 from portable.linalg.factorisations.layout import layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
@@ -47,7 +47,8 @@ from portable.linalg.factorisations.tall_kernels import (
     gram_rows,
     multiply_rows,
 )
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, Triangle
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.tune.ways import Way, Ways
@@ -68,7 +69,6 @@ _EACH: Final = 4
 """Workgroups of a compute unit, and tiles of rows that each has at least."""
 
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
-_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 
 
 def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
@@ -108,18 +108,17 @@ class Tall(NamedTuple):
         """Enqueues it, for matrices and what becomes Q, which may be the same."""
         source, (add_up, divide) = a, by
         for number, factoring in enumerate(self.factorings):
-            gram, triangle = factoring.work, self.triangles[number]
+            gram, triangle = (
+                factoring.work[:, :, : int(factoring.work.shape[1])],
+                self.triangles[number],
+            )
             add_up(source, gram)
             if number == 1:
                 items = 1 if device.capabilities.single_work_items else _ITEMS
                 count = min(items, device.capabilities.max_workgroup)
                 deviations[groups(int(gram.shape[0])), count](gram, self.far)
             factoring.run()
-            copied(device, gram, triangle, kept=UPPER)
-            batch, blocks = (int(x) for x in factoring.factors.shape[:2])
-            put_factors[groups(batch * blocks), factoring.layout.items](
-                factoring.factors, triangle, (batch,), LAYOUT=factoring.layout, TRANSPOSED=False
-            )
+            factoring.put(device, triangle, (int(gram.shape[0]),))
             divide(source, triangle, q)
             source = q
         multiplied(device, self.triangles[2], self.triangles[1], self.triangles[0])
@@ -149,7 +148,7 @@ def _by_solving(device: Device, size: tuple[int, int, int], kind: DType) -> Divi
         if rounded is not None:
             divisor = copied(device, r, rounded)
             copied(device, rounded, r)
-        solved_in_place(device, divisor, turned(q), _ADJOINT, layout)
+        solved_in_place(device, divisor, turned(q), ADJOINT, layout)
 
     return add_up, divide
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.base.magnitude import power_bits, scaled_by
-from portable.linalg.base.parts import conjugate
+from portable.linalg.base.magnitude import power_bits
+from portable.linalg.base.parts import conjugate, scaled
 from portable.linalg.factorisations.layout import Layout
-from portable.linalg.factorisations.panel_kernels import fetch_row, size_of
+from portable.linalg.factorisations.panel_kernels import copy_row, fetch_row, size_of
 
 _CHAIN: Final = 256
 """Products that a work-item adds up one after the other at most."""
@@ -62,13 +62,14 @@ def factor_columns(
     for k in range(width):
         reflect(w, sums, factor, (k, m), LAYOUT)
     kl.barrier()
-    for r in kl.workgroup_range(m):
-        for j in kl.static_range(PANEL):
-            if j < width:
-                below = kl.where(r == j, kl.cast(1, w.dtype), kl.cast(0, w.dtype))
-                v[batch, first + r, first + j] = kl.where(r > j, w[r, j], below)
-                if r <= j:
-                    matrix[first + r, first + j] = scaled(w[r, j], field, -1)
+    for r in kl.workgroup_range(kl.minimum(PANEL, m)):
+        for j in range(width):
+            below = kl.where(r == j, kl.cast(1, w.dtype), kl.cast(0, w.dtype))
+            v[batch, first + r, first + j] = kl.where(r > j, w[r, j], below)
+            if r <= j:
+                matrix[first + r, first + j] = scaled(w[r, j], field, -1)
+    for r in kl.workgroup_range(PANEL, m):
+        copy_row(w, v[batch], ((r, 0), (first + r, first)), width, LAYOUT)
     for entry in kl.workgroup_range(PANEL * PANEL):
         i, j = entry // PANEL, entry % PANEL
         if i < width and j < width:
@@ -76,29 +77,27 @@ def factor_columns(
 
 
 @function
-def scaled(x: kl.Scalar, field: kl.Scalar, sign: int) -> Any:
-    """A number times a power of two, or divided by it."""
-    if x.dtype.is_complex:
-        return kl.complex(scaled_by(x.real, field, sign), scaled_by(x.imag, field, sign))
-    return scaled_by(x, field, sign)
-
-
-@function
 def load_panel(
     matrix: kl.Array, w: kl.Array, first: kl.Scalar, width: kl.Scalar, m: kl.Scalar, LAYOUT: Layout
 ) -> Any:
     """Copies a panel, zeros beyond it, scaled by a power of two, whose exponent field it gives."""
-    best = kl.cast(0, w.dtype.real)
-    PANEL = LAYOUT.panel
+    PANEL, LANES, best = LAYOUT.panel, LAYOUT.lanes, kl.cast(0, w.dtype.real)
+    sizes = kl.private(PANEL // LANES, w.dtype.real, lanes=LANES, fill=0)
+    largest = kl.private(PANEL, w.dtype.real)
     for r in kl.workgroup_range(m):
         fetch_row(matrix, w, first, r, width, LAYOUT)
-        for j in kl.static_range(PANEL):
-            best = kl.maximum(best, size_of(w[r, j]))
+        for i in kl.static_range(PANEL // LANES):
+            sizes[i] = kl.maximum(sizes[i], size_of(kl.vload(w, r, i * LANES, lanes=LANES)))
+    for i in kl.static_range(PANEL // LANES):
+        kl.vstore(largest, i * LANES, sizes[i])
+    for j in kl.static_range(PANEL):
+        best = kl.maximum(best, largest[j])
     field = power_bits(kl.workgroup_reduce(kl.maximum, best), TARGET)
     kl.barrier()
     for r in kl.workgroup_range(m):
-        for j in kl.static_range(PANEL):
-            w[r, j] = scaled(w[r, j], field, 1)
+        for i in kl.static_range(PANEL // LANES):
+            row = kl.vload(w, r, i * LANES, lanes=LANES)
+            kl.vstore(w, r, i * LANES, scaled(row, field, 1))
     kl.barrier()
     return field
 
@@ -181,15 +180,22 @@ def reflect(
         chain = kl.private(PANEL // LANES, kind, lanes=LANES, fill=0)
         for r in kl.workgroup_range(begin, kl.minimum(begin + _CHAIN * kl.local_size(0), m)):
             x = scale * w[r, k]
+            following = conjugate(w[r, after] - x * shares[after])
             for i in kl.static_range(PANEL // LANES):
                 share = kl.vload(shares, i * LANES, lanes=LANES)
-                row = kl.vload(w, r, i * LANES, lanes=LANES)
-                kl.vstore(w, r, i * LANES, row - x * share)
-            w[r, k] = x
-            if r > k + 1:  # the first row below is the next column's own
-                add_products(w, r, after, chain, LANES)
+                row = kl.vload(w, r, i * LANES, lanes=LANES) - x * share
+                row = kl.where(columns_from(i * LANES, LANES) == k, kl.splat(x, LANES), row)
+                kl.vstore(w, r, i * LANES, row)
+                if r > k + 1:  # the first row below is the next column's own
+                    chain[i] = chain[i] + following * row
         for i in kl.static_range(PANEL // LANES):
             sums[i] = sums[i] + chain[i]
+
+
+@function
+def columns_from(first: int, LANES: int) -> Any:
+    """The numbers of so many columns."""
+    return kl.vector(*[first + lane for lane in range(LANES)]) if LANES > 1 else first
 
 
 @function

@@ -19,13 +19,12 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits
-from portable.linalg.base.parts import conjugate
+from portable.linalg.base.parts import conjugate, scaled
 from portable.linalg.factorisations.panel_kernels import size_of
 from portable.linalg.factorisations.reflector_panel_kernels import (
     TARGET,
     added,
     reflector_of,
-    scaled,
 )
 from portable.linalg.factorisations.slice_kernels import Holding, loaded, row_of
 

@@ -25,7 +25,7 @@ from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.tune.ways import Way, Ways
 
 _LINE: Final = 64
-_FEWEST: Final = 4
+_FEWEST: Final = 16
 """Blocks of columns that a processor makes at least."""
 
 _TILE: Final = (32, 8, 1)

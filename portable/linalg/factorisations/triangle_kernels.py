@@ -9,13 +9,10 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.base.parts import conjugate
-from portable.linalg.factorisations.layout import Layout
+from portable.linalg.factorisations.layout import LONG_SEGMENT, Layout
 
 SEGMENT: Final = 8
 """Rows of a column that a work-item solves for, where they are many."""
-
-LONG_SEGMENT: Final = 16
-"""Rows that one which is alone has in registers."""
 
 _SHORT_SEGMENT: Final = 8
 """The same of single columns beside those that make vectors: fewer are less to compile."""
@@ -43,6 +40,10 @@ class Triangle:
     unit: bool
 
 
+ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
+"""The adjoint of an upper triangle."""
+
+
 @function
 def placed(i: kl.Scalar, order: kl.Scalar, BACKWARD: bool) -> Any:
     """Where the i-th row to be solved for stands."""
@@ -55,66 +56,94 @@ def element_of_triangle(
 ) -> Any:
     """What the i-th row to be solved for has of the k-th, which is not after it."""
     row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
-    if WHICH.turned:
-        row, column = column, row
-    return conjugate(t[row, column]) if WHICH.conjugate else t[row, column]
+    return t[column, row] if WHICH.turned else t[row, column]
 
 
 @kernel
 def solve_strips(
-    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle
+    t: kl.Array, b: kl.Array, strips: kl.Scalar, *, LAYOUT: Layout, WHICH: Triangle, COPIED: bool
 ) -> None:
     """``B = T^-1 B`` for triangles of order ``t.shape[1]``, a strip a work-item.
 
-    It goes through the strip by vectors. Local memory: ``LAYOUT.solved^2`` elements.
+    It goes through the strip by vectors. If not `COPIED`, rows that are solved for are neighbours
+    in `t`, a multiple of `LONG_SEGMENT`. Local memory: ``LAYOUT.solved^2`` elements.
     """
-    w, LANES, order = kl.local((LAYOUT.solved,) * 2, b.dtype), LAYOUT.lanes, t.shape[1]
+    LANES, order = LAYOUT.lanes, t.shape[1]
     batch, start = kl.group_id(0) // strips, kl.group_id(0) % strips * LAYOUT.strip
-    edge = kl.cdiv(order, LONG_SEGMENT) * LONG_SEGMENT
-    for i in range(order):
-        for k in range(i):
-            w[k, i] = element_of_triangle(t[batch], k, i, order, WHICH)
-        w[i, i] = 1 if WHICH.unit else element_of_triangle(t[batch], i, i, order, WHICH)
-    for i in range(order, edge):
-        for k in range(order):
-            w[k, i] = 0
+    if COPIED:
+        w = kl.local((LAYOUT.solved,) * 2, b.dtype)
+        edge = kl.cdiv(order, LONG_SEGMENT) * LONG_SEGMENT
+        for i in range(edge):
+            for k in range(kl.minimum(i + 1, order)):
+                w[k, i] = element_of_triangle(t[batch], k, i, order, WHICH) if i < order else 0
+    else:
+        w = t[batch]
     stop = kl.minimum(start + LAYOUT.strip, b.shape[2])
     whole = start + (stop - start) // LANES * LANES
     for column in range(start, whole, LANES):
-        solve_columns(w, b[batch], column, order, WHICH, LANES, LONG_SEGMENT)
+        for first in range(0, order, LONG_SEGMENT):
+            rows, size = (0, first, order), (LANES, LONG_SEGMENT)
+            solve_band(w, b[batch], rows, column, WHICH, size, True)
     if LANES > 1:
         for column in range(whole, stop):
-            solve_columns(w, b[batch], column, order, WHICH, 1, _SHORT_SEGMENT)
+            for first in range(0, order, _SHORT_SEGMENT):
+                rows, size = (0, first, order), (1, _SHORT_SEGMENT)
+                solve_band(w, b[batch], rows, column, WHICH, size, True)
 
 
 @function
-def solve_columns(
+def solve_band(
     w: kl.Array,
     b: kl.Array,
+    rows: tuple[kl.Scalar, ...],
     column: kl.Scalar,
-    order: kl.Scalar,
     WHICH: Triangle,
-    LANES: int,
-    ROWS: int,
+    SIZE: tuple[int, int],
+    SOLVED: bool,
 ) -> None:
-    """Solves for `LANES` columns, so many rows after each other in registers."""
-    x, BACKWARD = kl.private(ROWS, w.dtype, lanes=LANES), WHICH.backward
-    for first in range(0, order, ROWS):
+    """Solves for a band of rows of neighbouring columns, in registers.
+
+    Without `SOLVED` they become what those above leave of them.
+
+    Parameters
+    ----------
+    w : array
+        ``w[k, i]`` is what the i-th row to be solved for has of the k-th.
+    b : array
+        Is overwritten.
+    rows : (int, int, int)
+        The first row that is solved for, the first of the band, and the one behind the last.
+    column : int
+        The first.
+    WHICH : Triangle
+        Which triangle.
+    SIZE : (int, int)
+        How many columns and rows.
+    """
+    (top, band, order), (LANES, ROWS), BACKWARD = rows, SIZE, WHICH.backward
+    x = kl.private(ROWS, w.dtype, lanes=LANES)
+    for i in kl.static_range(ROWS):
+        x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
+        if band + i < order:
+            x[i] = kl.vload(b, placed(band + i, order, BACKWARD), column, lanes=LANES)
+    for k in kl.range(top, band, unroll=1):
+        known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
         for i in kl.static_range(ROWS):
-            x[i] = kl.splat(kl.cast(0, w.dtype), LANES)
-            if first + i < order:
-                x[i] = kl.vload(b, placed(first + i, order, BACKWARD), column, lanes=LANES)
-        for k in kl.range(first, unroll=1):
-            known = kl.vload(b, placed(k, order, BACKWARD), column, lanes=LANES)
-            for i in kl.static_range(ROWS):
-                x[i] = x[i] - w[k, first + i] * known
-        for k in kl.static_range(ROWS):
-            if first + k < order:
+            x[i] = x[i] - multiplier(w, k, band + i, WHICH) * known
+    for k in kl.static_range(ROWS):
+        if band + k < order:
+            if SOLVED:
                 if not WHICH.unit:
-                    x[k] = x[k] / w[first + k, first + k]
+                    x[k] = x[k] / multiplier(w, band + k, band + k, WHICH)
                 for i in kl.static_range(k + 1, ROWS):
-                    x[i] = x[i] - w[first + k, first + i] * x[k]
-                kl.vstore(b, placed(first + k, order, BACKWARD), column, x[k])
+                    x[i] = x[i] - multiplier(w, band + k, band + i, WHICH) * x[k]
+            kl.vstore(b, placed(band + k, order, BACKWARD), column, x[k])
+
+
+@function
+def multiplier(w: kl.Array, k: kl.Scalar, i: kl.Scalar, WHICH: Triangle) -> Any:
+    """An element of a triangle as `solve_band` has it, conjugated where that is meant."""
+    return conjugate(w[k, i]) if WHICH.conjugate else w[k, i]
 
 
 @function
@@ -127,6 +156,7 @@ def load_triangle(t: kl.Array, w: kl.Array, order: kl.Scalar, WHICH: Triangle, E
         value = kl.cast(0, kind)
         if k <= i and i < order:
             value = element_of_triangle(t, k, i, order, WHICH)
+            value = conjugate(value) if WHICH.conjugate else value
         if k == i and (WHICH.unit or i >= order):
             value = kl.cast(1, kind)
         w[k, i] = value

@@ -9,7 +9,7 @@ from typing import Any
 from portable.backend import Device
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import LONG_SEGMENT, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     checked_dtype,
     copied,
@@ -19,7 +19,6 @@ from portable.linalg.factorisations.matrices import (
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.right_sides import right_sides
 from portable.linalg.factorisations.triangle_kernels import (
-    LONG_SEGMENT,
     SEGMENT,
     Triangle,
     solve_segments,
@@ -126,7 +125,9 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
     batch, n, columns = (int(x) for x in b.shape)
     if 0 in b.shape:
         return
-    if n > layout.solved:
+    alone = device.capabilities.single_work_items
+    direct = alone and which.turned and not which.backward and n % LONG_SEGMENT == 0
+    if n > (layout.block if direct else layout.solved):
         middle = layout.solved * -(-n // (2 * layout.solved))
         halves = slice(0, middle), slice(middle, n)
         before, after = reversed(halves) if which.backward else halves
@@ -135,9 +136,11 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
         subtract_product(device, b[:, after], block, b[:, before], adjoint=which.turned)
         solved_in_place(device, t[:, after, after], b[:, after], which, layout)
         return
-    if device.capabilities.single_work_items:
+    if alone:
         strips = -(-columns // layout.strip)
-        solve_strips[groups(batch * strips), 1](t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which)
+        solve_strips[groups(batch * strips), 1](
+            t[:, :n, :n], b, strips, LAYOUT=layout, WHICH=which, COPIED=not direct
+        )
         return
     edge = LONG_SEGMENT
     while edge < n:

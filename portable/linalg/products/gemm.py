@@ -27,6 +27,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange.host_arrays import MovedCall
+from portable.interchange.jax_arrays import is_recognised
 from portable.interchange.libraries import (
     device_elsewhere,
     exchanged,
@@ -134,7 +135,7 @@ def gemm(
         told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         return recorder.operation(gemm, (a, b), told | {"activation": activation, **options})  # type: ignore[no-any-return]
     away = device_elsewhere((a, b, c, bias, out), {}) if type(a) is np.ndarray else None
-    if away is not None or (is_other(a) and not is_tensor(a)):  # tensors are known as they are
+    if away is not None or (is_other(a) and not (is_tensor(a) or is_recognised(a))):
         told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         told |= {"activation": activation, **options}
         if away is None:

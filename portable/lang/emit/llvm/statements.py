@@ -485,6 +485,8 @@ class Statements:
                 return [node('!"llvm.loop.unroll.full"')]
             case 1:
                 return [node('!"llvm.loop.unroll.disable"')]
+            case s.FEW:
+                return [*self._unrolled(1), node('!"llvm.loop.vectorize.enable"', "i1 false")]
             case _:
                 return [node('!"llvm.loop.unroll.count"', f"i32 {unroll}")]
 

@@ -30,7 +30,7 @@ from portable.lang.frontend.values import (
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.kernel import all_statements, neighbour
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector
 
@@ -334,7 +334,15 @@ def _change(
 ) -> Value:
     view = _checked(builder, word, array, order, scope)
     operand = memory.store_value(builder, view.array, value)
-    return _emit(builder, word, view, index, operand.expr, order, scope)
+    if operand.lanes == 1:
+        return _emit(builder, word, view, index, operand.expr, order, scope)
+    first, lanes = memory.place(builder, view, index), builder.let("lanes", operand.expr)
+    before: list[Value] = []
+    for k in range(operand.lanes):
+        place = neighbour(first, view.kept[-1], k)
+        here = replace(view, starts=place, kept=(), extents=())
+        before.append(_emit(builder, word, here, (), e.Lane(lanes, k), order, scope))
+    return as_value(builder, _vector(builder, tuple(before)))
 
 
 @handles("atomic_compare_exchange")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from operator import is_
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, map_block
@@ -45,14 +46,22 @@ def in_loops(kernel: Kernel) -> Kernel:
         return replace(kernel, body=map_block(kernel.body, _alone))
     kernel = own_names(kernel)
     varying = varying_names(kernel, parts_of(kernel.body))
-    kernel = own_names(without_guards(kernel, varying))
-    varying = varying_names(kernel, parts_of(kernel.body))
-    kernel, moved = interchanged(kernel, varying)
-    kernel = own_names(kernel)
+    chosen = without_guards(kernel, varying)
+    if not _is_same(chosen, kernel):
+        kernel = own_names(chosen)
+        varying = varying_names(kernel, parts_of(kernel.body))
+    ready, moved = interchanged(kernel, varying)
+    known = not moved and _is_same(ready, kernel)
+    kernel = kernel if known else own_names(ready)
     parts = parts_of(kernel.body, moved)
-    varying = varying_names(kernel, parts)
+    varying = varying if known else varying_names(kernel, parts)
     take_out_uniform(kernel, parts, varying)
     return looped(kernel, parts, varying)
+
+
+def _is_same(x: Kernel, y: Kernel) -> bool:
+    """Whether a pass changed nothing."""
+    return len(x.body) == len(y.body) and all(map(is_, x.body, y.body))
 
 
 def _alone(x: s.Statement) -> s.Block:
