@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
 from portable.backend import Device
+from portable.system.isolation import usable_cores
 from portable_bench.networks import RATE
 from portable_bench.operation import Case, Contender, Run
 
@@ -23,18 +23,11 @@ def torch_at_its_best() -> Any:
     """
     import torch
 
-    torch.set_num_threads(max(torch.get_num_threads(), _cores()))
+    torch.set_num_threads(max(torch.get_num_threads(), usable_cores()))
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False
     return torch
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # Networks of two layers in PyTorch, where it is installed for a device.

@@ -15,7 +15,7 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
 from portable.registry import use
-from portable.system.isolation import Isolated
+from portable.system.isolation import Isolated, usable_cores
 from portable_bench.environment import libraries
 from portable_bench.harness import Harness, Pace, failed, on_device
 from portable_bench.operation import Case, Operation
@@ -67,7 +67,7 @@ def cores_given(devices: Sequence[Device]) -> int:
     capabilities = (d.capabilities for d in devices)
     return max(
         (can.compute_units for can in capabilities if can.kind == "cpu"),
-        default=os.cpu_count() or 1,
+        default=usable_cores(),
     )
 
 
@@ -156,7 +156,7 @@ class Compiling:
             thread.start()
 
     def _at_once(self) -> int:
-        return min(len({case.device for _, case in self._waiting}), os.cpu_count() or 1)
+        return min(len({case.device for _, case in self._waiting}), usable_cores())
 
     def wait(self, seconds: float = _MOMENT) -> tuple[int, int]:
         """How many are done, after the next one or some time at most, and how many there are."""
@@ -256,7 +256,7 @@ class Worker:
         self.taken_away: dict[str, str] = {}
         self._find = find
         self._libraries: dict[object, dict[str, Any]] = {}
-        self._unheld = unheld(cores or os.cpu_count() or 1)
+        self._unheld = unheld(cores or usable_cores())
         self._server = self._process(patience)
 
     @property
@@ -307,7 +307,7 @@ class Worker:
         late : callable
             Whether it is time to stop.
         """
-        ours, others = shares(distinct(planned), min((os.cpu_count() or 1) - 1, _HELPERS))
+        ours, others = shares(distinct(planned), min(usable_cores() - 1, _HELPERS))
         with ExitStack() as helpers, suppress(PortableError):
             # Who is lost over a program is lost again when its turn comes, and it is told then.
             done, total = self._server("compile", [_named(*p) for p in ours])

@@ -136,7 +136,7 @@ def described(device: cl.Device) -> dict[str, str]:
     platform = device.platform
     return {
         "platform": platform.version,
-        "name": device.name,
+        "device": device.name.strip(),
         "version": device.version,
         "driver": device.driver_version,
     }

@@ -46,8 +46,8 @@ from portable_backends.common import addresses
 from portable_backends.common.addresses import HostArray, address_of, refuse_unaligned
 from portable_backends.common.devices import check, host_memory_use
 from portable_backends.common.gate import Gate, wait_interrupted
+from portable_backends.common.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu import processor
-from portable_backends.cpu.native_compiler import Linked, compiler, keep_for_good
 from portable_backends.cpu.native_pool import SYSTEMS, Pool, pool
 from portable_backends.cpu.numpy_device import NumPyDevice
 

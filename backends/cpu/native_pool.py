@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from portable.errors import DeviceError
 from portable.system.files import fork_safe_lock
+from portable_backends.common.native_compiler import Compiler, Linked, compiler, keep_for_good
 from portable_backends.cpu import processor
-from portable_backends.cpu.native_compiler import Compiler, Linked, compiler, keep_for_good
 
 _SPIN: Final = 50_000
 """Nanoseconds that a thread looks for work before it sleeps."""

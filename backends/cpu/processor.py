@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from portable.errors import DeviceError
+from portable.system.isolation import usable_cores
 
 THREADS: Final = "PORTABLE_CPU_THREADS"
 """The variable that limits how many threads run kernels."""
@@ -47,7 +48,7 @@ def threads() -> int:
     DeviceError
         If `THREADS` holds no positive number.
     """
-    cores = _cores()
+    cores = usable_cores()
     text = os.environ.get(THREADS, "").strip()
     if not text:
         return cores
@@ -56,12 +57,6 @@ def threads() -> int:
             f"{THREADS} is {text!r}; expected how many threads may run kernels, such as {cores}"
         )
     return min(int(text), cores)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @cache

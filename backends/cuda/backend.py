@@ -29,12 +29,11 @@ from portable.backend import (
     Executable,
     MemoryUse,
     Program,
-    Timer,
     Unavailable,
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import DType
 from portable.errors import (
     DeviceError,
@@ -429,10 +428,6 @@ class CuPyDevice(Device):
 
         with self.stream_scope():
             return nccl.joined(key, rank, size)
-
-    def timer(self) -> Timer:
-        """Times between events on the current stream."""
-        return MarkTimer(self.mark)
 
     def mark(self) -> Mark:
         """An event on the current stream."""

@@ -15,7 +15,6 @@ from portable.backend import (
     Device,
     MemoryUse,
     Refused,
-    Timer,
     Unavailable,
     bytes_of,
 )
@@ -25,6 +24,7 @@ from portable_backends.common.devices import ArrayDevice, RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
+    from portable_backends.opencl.replay import Replay
     from portable_backends.opencl.runtime import Runtime
 
 
@@ -94,6 +94,10 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
         self._runtime.gate.pass_through()
         try:
             return self._memory().allocate(size)
+        except self._cl.Error:
+            self._runtime.addresses.let_go()
+        try:
+            return self._memory().allocate(size)
         except self._cl.Error as error:
             from portable_backends.opencl.executable import launch_error
 
@@ -149,12 +153,6 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
         """Wait for the queue."""
         self._runtime.synchronize()
 
-    def timer(self) -> Timer:
-        """Times between markers in the queue."""
-        from portable_backends.opencl.executable import EventTimer
-
-        return EventTimer(self._runtime)
-
     def mark(self) -> Mark:
         """A marker in the current queue."""
         return self._runtime.mark()
@@ -181,6 +179,16 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
             super().at_once(first, second)
         else:
             self._runtime.at_once(first, second)
+
+    def replay(self, work: Callable[[], object]) -> Replay:
+        """By launches that are captured at the second call."""
+        from portable_backends.opencl.replay import Replay
+
+        return Replay(self._runtime, work, lambda: self._new_pool(self._runtime.queue))
+
+    def joined(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Likewise."""
+        return self.replay(super().joined(launches))
 
     def queue(self) -> Queue:
         """A command queue beside the others."""

@@ -1,26 +1,26 @@
 """Arrays as NVIDIA's copy engine is told of them, for launches through OpenCL.
 
-A tensor map holds an address, and OpenCL tells nobody the address of a buffer but kernels. So a map
-is made for another address, and a kernel of one work-item writes it with the right one, ahead of
-the kernel that takes boxes. No document promises that OpenCL's kernels may have such copies: a
-small one finds out, once for each driver.
+A tensor map holds an address, and OpenCL tells nobody where a buffer lies but kernels: one of one
+work-item does so, once for a buffer. Maps are passed to kernels by value, whose parameters have
+addresses by names of NVIDIA's assembler. No document promises that OpenCL's kernels may have such
+copies: a small one finds out, once for each driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache as kept_in_process
 from functools import cached_property
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 from portable.backend.program import Argument, Box
 from portable.dtypes import uint32
-from portable.errors import DeviceError, PortableError
-from portable_backends.common.tensor_maps import BOXES_BYTES, describing
+from portable.errors import PortableError
+from portable.lang.emit.opencl import OPENCL
+from portable_backends.common.gate import Gate
+from portable_backends.common.tensor_maps import describing
 from portable_backends.opencl.probes import (
     BOX_COPY,
     ITEMS,
@@ -31,105 +31,79 @@ from portable_backends.opencl.probes import (
     remembered,
 )
 
-_OTHER: Final = (1 << 32, 1 << 33)
-"""Addresses of no array."""
-
-_AT_ONCE: Final = 2
-"""Maps that a launch writes: most kernels take boxes of two arrays."""
-
-_DESCRIBE: Final = """
-__kernel void describe(
-    __global char *x, long x_offset, ulong16 x_map, __global ulong16 *x_out,
-    __global char *y, long y_offset, ulong16 y_map, __global ulong16 *y_out)
-{
-    x_map.s0 = (ulong)(x + x_offset);
-    *x_out = x_map;
-    y_map.s0 = (ulong)(y + y_offset);
-    *y_out = y_map;
-}
-"""
+_TELL: Final = "__kernel void tell(__global char *x, __global ulong *out) { *out = (ulong)x; }"
 
 
-class Described(NamedTuple):
-    """An array in a buffer, some bytes from its beginning, and its map but for the address."""
+class Addresses:
+    """Where the buffers of a context lie in the memory of its device, NVIDIA's.
 
-    buffer: Any
-    offset: int
-    words: bytes
-
-
-def describing_later(
-    argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> Callable[[Any, int], Described]:
-    """A function from an array's buffer, and where it lies there, to what describes it.
-
-    Parameters
-    ----------
-    argument, shape, strides
-        As of `describing`.
-
-    Raises
-    ------
-    LaunchError
-        Where the driver refuses.
-    DeviceError
-        If maps do not begin with addresses, as they were seen to.
-    """
-    describe = describing(argument, shape, strides)
-    maps = [np.frombuffer(describe(address, 0), np.uint64) for address in _OTHER]
-    if [int(x[0]) for x in maps] != [*_OTHER] or (maps[0][1:] != maps[1][1:]).any():
-        raise DeviceError("the driver's tensor maps do not begin with addresses; update Portable")
-    words = maps[0].tobytes()
-    return lambda buffer, offset: Described(buffer, offset, words)
-
-
-class Maps:
-    """Writes the maps of a context's launches. Not safe under threads: callers hold a lock.
+    A buffer lies where it is for as long as there is one. Those that were asked for are held until
+    nobody else does, so that none takes the place of another unseen.
 
     Parameters
     ----------
     context : pyopencl.Context
+        Of one device.
+    gate : Gate
+        To its driver.
     """
 
-    def __init__(self, context: cl.Context) -> None:
+    def __init__(self, context: cl.Context, gate: Gate) -> None:
         self._context = context
-        self._rooms: list[Any] = []
+        self._gate = gate
+        self._known: dict[int, tuple[Any, int]] = {}
+
+    def of(self, buffer: Any) -> int:
+        """The address of a buffer, which is waited for when it is asked for first."""
+        handle = buffer.int_ptr
+        known = self._known.get(handle)
+        if known is not None:
+            return known[1]
+        with self._gate.lock:
+            self.let_go()
+            held: Any = cl.MemoryObject.from_int_ptr(handle)
+            address = self._told(held)
+            self._known[handle] = held, address
+        return address
+
+    def let_go(self) -> None:
+        """Gives buffers up that nobody else holds."""
+        for handle, (held, _) in list(self._known.items()):
+            if held.reference_count == 1:
+                del self._known[handle]
 
     @cached_property
-    def _kernel(self) -> cl.Kernel:
+    def _teller(self) -> tuple[cl.CommandQueue, cl.Kernel, cl.Buffer]:
+        """A queue beside all others, in which a kernel waits for no work but its own."""
         with quiet:
-            kernel: cl.Kernel = cl.Program(self._context, _DESCRIBE).build().describe
-        return kernel
+            kernel: cl.Kernel = cl.Program(self._context, _TELL).build().tell
+        out = np.zeros(1, np.uint64)
+        room = cl.Buffer(self._context, cl.mem_flags.WRITE_ONLY, out.nbytes)
+        return cl.CommandQueue(self._context), kernel, room
 
-    def room(self) -> Any:
-        """Memory for a map."""
-        return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, BOXES_BYTES)
-
-    def rooms(self, count: int) -> list[Any]:
-        """Memory for the maps of launches one after the other, of one queue."""
-        self._rooms += [self.room() for _ in range(count - len(self._rooms))]
-        return self._rooms[:count]
-
-    def write(self, queue: cl.CommandQueue, arrays: Sequence[Described], rooms: list[Any]) -> None:
-        """Enqueues what writes the maps of arrays."""
-        kernel = self._kernel
-        for first in range(0, len(arrays), _AT_ONCE):
-            some = [*zip(arrays, rooms, strict=True)][first : first + _AT_ONCE]
-            some = [some[0], some[-1]]
-            given = [(x.buffer, np.int64(x.offset), x.words, room) for x, room in some]
-            for i, value in enumerate(chain.from_iterable(given)):
-                kernel.set_arg(i, value)
-            cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+    def _told(self, buffer: Any) -> int:
+        queue, kernel, room = self._teller
+        kernel.set_args(buffer, room)
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+        address = np.zeros(1, np.uint64)
+        cl.enqueue_copy(queue, address, room)
+        return int(address[0])
 
 
 _COLUMNS: Final = 16
+_BEGUN: Final = OPENCL.box_begun.format(name="x", entry="probe", number=0)
+_SOURCE: Final = f"""
+#define GIVEN {OPENCL.box.format(name="x")}
+#define BEGUN {_BEGUN}
+#define FROM {OPENCL.box_address.format(name="x")}
+{BOX_COPY}"""
 
 
 @kept_in_process
 def copies_boxes(device: cl.Device) -> bool:
     """Whether a device's driver copies boxes of arrays that are described so."""
     ask = lambda: asked_isolated(__name__, device)  # noqa: E731
-    return bool(remembered(device, _DESCRIBE + BOX_COPY, ask, 0))
+    return bool(remembered(device, _SOURCE, ask, 0))
 
 
 def copies(device: cl.Device) -> bool:
@@ -143,14 +117,12 @@ def copies(device: cl.Device) -> bool:
     context, shape = cl.Context([device]), (ITEMS // _COLUMNS, _COLUMNS)
     box = Argument("box", 0, 0, uint32, Box((1, 0), shape[::-1], (1, 1), 0))
 
-    def told(queue: cl.CommandQueue, x: cl.Buffer) -> cl.Buffer:
-        maps, described = Maps(context), describing_later(box, shape, (4 * _COLUMNS, 4))
-        room: cl.Buffer = maps.room()
-        maps.write(queue, [described(x, 0)], [room])
-        return room
+    def told(queue: cl.CommandQueue, x: cl.Buffer) -> bytes:
+        address = Addresses(context, Gate("", queue.finish, opened=False)).of(x)
+        return describing(box, shape, (4 * _COLUMNS, 4))(address, 0)
 
     try:
-        out = output_of(context, BOX_COPY, told=told)
+        out = output_of(context, _SOURCE, told=told)
     except (OSError, AttributeError, PortableError):  # of a driver that makes no maps
         return False
     expected = np.arange(_COLUMNS, ITEMS + _COLUMNS) + 1

@@ -6,7 +6,6 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,29 +14,28 @@ import numpy as np
 import pyopencl as cl
 
 from portable.backend import Argument, Executable, Program
-from portable.backend.queues import Mark, Queue, Timer
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import bool_
 from portable.errors import (
     InterruptedLaunchError,
     LaunchError,
     OutOfMemoryError,
     PortableError,
-    UnsupportedError,
 )
 from portable.profiling import timeline
 from portable_backends.common.gate import wait_interrupted, wait_listening
-from portable_backends.opencl.boxes import describing_later
+from portable_backends.common.tensor_maps import BOXES_BYTES, describing
 from portable_backends.opencl.capabilities import platform_word
+from portable_backends.opencl.replay import Step, job_of, numbers
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
 
-# OpenCL's command queues beside a runtime's own one, marks in them, and a timer.
+# OpenCL's command queues beside a runtime's own one, and marks in them.
 
 
 _NANO = 1e-9
-_numbers = count()
 
 
 class OpenCLMark(Mark):
@@ -94,7 +92,7 @@ class OpenCLQueue(Queue):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.handle: cl.CommandQueue = runtime.new_queue()
-        self.number: int = next(_numbers)
+        self.number: int = next(numbers)
         self.pool: Any = None
 
     @contextmanager
@@ -136,32 +134,6 @@ class DeviceClock:
         return times
 
 
-class EventTimer(Timer):
-    """Times by markers in a queue that records when each was reached."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._first: cl.Event | None = None
-        self._last: cl.Event | None = None
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._runtime.measure(True)
-        self._first = cl.enqueue_marker(self._runtime.current())
-
-    def stop(self) -> None:
-        """Mark the end and return to the plain queue."""
-        self._last = cl.enqueue_marker(self._runtime.current())
-        self._runtime.measure(False)
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        if self._first is None or self._last is None:
-            raise UnsupportedError("call start() and stop() before seconds()")
-        self._last.wait()
-        return _NANO * float(self._last.profile.end - self._first.profile.end)
-
-
 # What OpenCL's errors mean.
 
 _OUT_OF_MEMORY = frozenset(
@@ -184,9 +156,15 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     """The exception of ours that an OpenCL error means, `what` being what was tried."""
     if isinstance(error, struct.error):
         return LaunchError(f"{what}: {error}")
-    code = error.code
+    if isinstance(error, cl.MemoryError):
+        return OutOfMemoryError(f"{what}: {error}; the device has no room for it")
+    return status_error(error.code, what)
+
+
+def status_error(code: int, what: str) -> PortableError:
+    """The exception of ours that a status of OpenCL means."""
     text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"  # type: ignore[operator]
-    if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
+    if code in _OUT_OF_MEMORY:
         return OutOfMemoryError(f"{text}; the device has no room for it")
     if code in _BAD_WORKGROUP:
         return LaunchError(f"{text}; use a smaller workgroup or ndrange")
@@ -198,16 +176,20 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
 # -- executable ------------------------------------------------------------------------------------
 
 
-_IN_BUFFERS: Final = ("pointer", "box")
+_BOXES: Final = np.dtype(("V", BOXES_BYTES))
 
 
 def _scalar_type(argument: Argument) -> Any:
-    if argument.kind in _IN_BUFFERS:
+    if argument.kind == "pointer":
         return None
+    if argument.kind == "box":
+        return _BOXES
     return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
 
 
 def _number_format(argument: Argument) -> str:
+    if argument.kind == "box":
+        return f"{BOXES_BYTES}s"
     size, kind = argument.type.itemsize, argument.type.kind
     if kind == "b":
         return "?"
@@ -224,8 +206,8 @@ class _Setter:
     def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
         self._set_all = kernel.set_args
         self._set_one = kernel.set_arg
-        self._pointers = [i for i, a in enumerate(arguments) if a.kind in _IN_BUFFERS]
-        numbers = [i for i, a in enumerate(arguments) if a.kind not in _IN_BUFFERS]
+        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
+        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
         formats = "".join(_number_format(arguments[i]) for i in numbers)
         self._pack = struct.Struct("=" + formats).pack
@@ -246,12 +228,25 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda arguments: [arguments[i] for i in numbers]
 
 
+_MOST_JOBS: Final = 64
+
+
 class _Loaded(NamedTuple):
-    """What a driver holds of a program."""
+    """What a driver holds of a program, and what enqueues it by numbers of workgroups."""
 
     built: cl.Program
     kernel: cl.Kernel
     set: _Setter
+    jobs: dict[tuple[int, int, int], bytes]
+
+    def job(self, groups: tuple[int, int, int], workgroup: tuple[int, int, int]) -> bytes:
+        """What enqueues it, without an event."""
+        job = self.jobs.get(groups)
+        if job is None:
+            if len(self.jobs) >= _MOST_JOBS:
+                self.jobs.clear()
+            job = self.jobs[groups] = job_of([Step(self.kernel, groups, workgroup)])
+        return job
 
 
 class OpenCLExecutable(Executable):
@@ -267,7 +262,6 @@ class OpenCLExecutable(Executable):
         self._runtime = runtime
         self._program = program
         self._types = [_scalar_type(a) for a in program.arguments]
-        self._boxes = [i for i, a in enumerate(program.arguments) if a.kind == "box"]
         self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
@@ -292,7 +286,8 @@ class OpenCLExecutable(Executable):
     def _take(self, built: cl.Program) -> _Loaded:
         """Make the kernel object of a program, and put the program among those that are kept."""
         kernel = self._new_kernel(built)
-        self._loaded = loaded = _Loaded(built, kernel, _Setter(kernel, self._program.arguments))
+        setter = _Setter(kernel, self._program.arguments)
+        self._loaded = loaded = _Loaded(built, kernel, setter, {})
         self.launched = True  # about to be, or it would not have been loaded
         self._runtime.programs.add(self)
         return loaded
@@ -321,16 +316,20 @@ class OpenCLExecutable(Executable):
         Each call in here is a hundredth of a launch, so that there are few.
         """
         runtime = self._runtime
+        if runtime.has_chosen and (captured := runtime.captured) is not None:
+            captured.add(Step(self._bound(arguments), groups, self._workgroup))
+            return
         noting = None if timeline.recording is None else self._noting(groups)
         try:
             with runtime.gate.lock:
-                _, kernel, set_ = self._loaded or self._load()
-                queue = runtime.current() if runtime.has_chosen else runtime.queue
-                if self._boxes:
-                    arguments = self._with_maps(queue, arguments, queue is runtime.queue)
-                set_(arguments)
+                loaded = self._loaded or self._load()
+                loaded.set(arguments)
+                self.launched = True
+                if noting is None and not runtime.blocking:
+                    runtime.enqueue(loaded.job(groups, self._workgroup), self._program.name)
+                    return
+                queue, kernel = runtime.current(), loaded.kernel
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
-            self.launched = True
             if runtime.blocking:
                 if self._may_be_long or runtime.gate.abandoned:
                     self._listen(event)
@@ -347,20 +346,16 @@ class OpenCLExecutable(Executable):
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> Callable[[Any, int], Any]:
-        """From an array's buffer to NVIDIA's description of it, but for the address."""
-        return describing_later(argument, shape, strides)
+        """From an array's buffer to NVIDIA's description of it."""
+        describe, address_of = describing(argument, shape, strides), self._runtime.addresses.of
 
-    def _with_maps(
-        self, queue: cl.CommandQueue, arguments: Sequence[Any], in_turn: bool
-    ) -> list[Any]:
-        """Arguments with maps for boxes, whose memory is used again where launches take turns."""
-        maps, arrays = self._runtime.maps, [arguments[i] for i in self._boxes]
-        rooms = maps.rooms(len(arrays)) if in_turn else [maps.room() for _ in arrays]
-        maps.write(queue, arrays, rooms)
-        given = list(arguments)
-        for i, room in zip(self._boxes, rooms, strict=True):
-            given[i] = room
-        return given
+        def described(buffer: Any, offset: int) -> bytes:
+            try:
+                return describe(address_of(buffer), offset)
+            except cl.Error as error:
+                raise launch_error(error, f"launching {self._program.name}") from error
+
+        return described
 
     def _leave(self, interruption: KeyboardInterrupt) -> None:
         """Wait for a launch that Ctrl-C may have left between its beginning and its end.
@@ -388,30 +383,29 @@ class OpenCLExecutable(Executable):
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
-        runtime, workgroup = self._runtime, self._workgroup
-        with runtime.gate.lock:
-            loaded = self._loaded or self._load()
-            if self._boxes:
-                arguments = self._with_maps(runtime.queue, arguments, False)
-                runtime.queue.finish()  # whatever queues launches go to
-        kernel, held = self._new_kernel(loaded.built), tuple(arguments)
-        kernel.set_args(*held)
-        enqueue = self._enqueue
+        runtime, name = self._runtime, self._program.name
+        if runtime.blocking:
+            return super().prepare(groups, arguments)
+        step = Step(self._bound(arguments), groups, self._workgroup)
+        job = job_of([step])
 
-        def run(_held: Any = held) -> None:
-            noting = None if timeline.recording is None else self._noting(groups)
-            try:
-                with runtime.gate.lock:
-                    queue = runtime.current() if runtime.has_chosen else runtime.queue
-                    event = enqueue(queue, kernel, groups, workgroup, None, None, True)
-                if runtime.blocking:
-                    runtime.wait(event)
-            except cl.Error as error:
-                raise launch_error(error, f"launching {self._program.name}") from error
-            except KeyboardInterrupt as error:
-                self._leave(error)
-                raise
-            if noting is not None:
-                noting(event)
+        def run() -> None:
+            if timeline.recording is not None:
+                self.launch(groups, arguments)
+            elif runtime.has_chosen and (captured := runtime.captured) is not None:
+                captured.add(step)
+            else:
+                runtime.enqueue(job, name)
 
         return run
+
+    def _bound(self, arguments: Sequence[Any]) -> cl.Kernel:
+        """A kernel object of its own, with its arguments."""
+        with self._runtime.gate.lock:
+            loaded = self._loaded or self._load()
+            kernel = self._new_kernel(loaded.built)
+            try:
+                kernel.set_args(*arguments)
+            except (cl.Error, struct.error) as error:
+                raise launch_error(error, f"launching {self._program.name}") from error
+        return kernel

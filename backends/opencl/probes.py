@@ -105,8 +105,7 @@ def remembered(
     otherwise : int
         The answer where none was found.
     """
-    facts = device.platform.version, device.name, device.version, device.driver_version
-    name = cache.key(question, *facts)
+    name = cache.key(question, *described(device).values())
     kept = cache.load(name)
     if kept is not None and kept.isdigit():
         return int(kept)
@@ -155,7 +154,7 @@ def output_of(
     source: str,
     items: int = ITEMS,
     options: Sequence[str] = _QUIETLY,
-    told: Callable[[cl.CommandQueue, cl.Buffer], cl.Buffer] = lambda queue, x: x,
+    told: Callable[[cl.CommandQueue, cl.Buffer], Any] = lambda queue, x: x,
 ) -> np.ndarray | None:
     """What a kernel ``probe(x, out)`` writes, given the first numbers as `x`, all uint.
 
@@ -211,7 +210,8 @@ def _built(context: cl.Context, source: str, options: Sequence[str]) -> cl.Progr
 
 _COPY: Final = """
 #define PTX __asm__ volatile
-__kernel void probe(__global const uint *x, __global uint *out) {
+__kernel void probe(GIVEN, __global uint *out) {
+    BEGUN
     __local uint array[128] __attribute__((aligned(128)));
     __local ulong arrived[1];
     const uint to = (uint)(size_t)array, at = (uint)(size_t)arrived;
@@ -220,7 +220,7 @@ __kernel void probe(__global const uint *x, __global uint *out) {
         PTX("fence.mbarrier_init.release.cluster;" ::: "memory");
         PTX("fence.proxy.async.shared::cta;" ::: "memory");
         PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(at) : "memory");
-        PTX(COPIED :: "r"(to), "l"((ulong)x), "r"(at), "r"(0), "r"(1) : "memory");
+        PTX(COPIED :: "r"(to), "l"(FROM), "r"(at), "r"(0), "r"(1) : "memory");
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     uint done = 0;
@@ -241,12 +241,14 @@ __kernel void probe(__global const uint *x, __global uint *out) {
 
 
 _TO: Final = ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-_BULK_COPY: Final = f'#define COPIED "cp.async.bulk{_TO}[%1], 512, [%2];"{_COPY}'
-BOX_COPY: Final = (
-    '#define COPIED "fence.proxy.tensormap::generic.acquire.gpu [%1], 128; '
-    f'cp.async.bulk.tensor.2d{_TO}[%1, {{%3, %4}}], [%2];"{_COPY}'
-)
-"""The same of a box of a matrix, whose description `x` is."""
+_BULK_COPY: Final = f"""
+#define GIVEN __global const uint *x
+#define BEGUN
+#define FROM (ulong)x
+#define COPIED "cp.async.bulk{_TO}[%1], 512, [%2];"{_COPY}"""
+BOX_COPY: Final = f"""
+#define COPIED "cp.async.bulk.tensor.2d{_TO}[%1, {{%3, %4}}], [%2];"{_COPY}"""
+"""The same of a box of a matrix, whose description lies at ``FROM``."""
 
 
 @kept_in_process

@@ -27,16 +27,18 @@ from portable.system import cache
 from portable_backends.common import drivers
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
-from portable_backends.common.isolated_compiler import IsolatedCompiler
-from portable_backends.opencl.boxes import Maps
+from portable_backends.common.isolated_compiler import IsolatedCompiler, described
+from portable_backends.opencl.boxes import Addresses
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import (
     DeviceClock,
     OpenCLExecutable,
     OpenCLMark,
     OpenCLQueue,
+    status_error,
 )
 from portable_backends.opencl.probes import is_covered, quiet, uncovered
+from portable_backends.opencl.replay import CapturedQueue, enqueuer
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -216,8 +218,8 @@ class Runtime:
     ----------
     queue : pyopencl.CommandQueue
         The first queue, which threads use that chose no other.
-    maps : Maps
-        What writes descriptions of arrays for launches that take boxes.
+    addresses : Addresses
+        Where buffers lie, for launches that take boxes of arrays.
     has_chosen : bool
         Whether any thread has chosen another queue, so that `current` is to be asked.
     records_times : bool
@@ -256,15 +258,17 @@ class Runtime:
         self.context = context or cl.Context([device])
         self._measuring = 0
         self.queue = self.new_queue()
-        self.maps = Maps(self.context)
         self.has_chosen = False
         self.keeps = True
-        self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
+        self._chosen: ContextVar[OpenCLQueue | CapturedQueue | None] = ContextVar(
+            f"queue of {name}", default=None
+        )
         self._further: WeakSet[OpenCLQueue] = WeakSet()
         self._beside: OpenCLQueue | None = None
         self._timekeeper: cl.CommandQueue | None = None
         self._clock = DeviceClock()
         self.gate = Gate(name, self.finish)
+        self.addresses = Addresses(self.context, self.gate)
         self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
 
     def compile(self, program: Program) -> OpenCLExecutable:
@@ -274,13 +278,7 @@ class Runtime:
 
     def facts(self) -> dict[str, str]:
         """What devices have in common that run each other's binaries."""
-        device = self.device
-        return {
-            "platform": device.platform.version,
-            "device": device.name.strip(),
-            "version": device.version,
-            "driver": device.driver_version,
-        }
+        return described(self.device)
 
     def export(self, program: Program) -> bytes:
         """What the driver calls the program's binary."""
@@ -315,14 +313,8 @@ class Runtime:
         """What the driver makes of `program`, or of its binary in the disk cache."""
         self.gate.pass_through()
         options = options_for(self.device, self.capabilities, program.flags)
-        name = cache.key(
-            program.source,
-            " ".join(options),
-            self.device.platform.version,
-            self.device.name,
-            self.device.version,
-            self.device.driver_version,
-        )
+        facts = described(self.device).values()
+        name = cache.key(program.source, " ".join(options), *facts)
         kept = cache.load(name)
         loaded = self._load(kept) if kept is not None else None
         return loaded or self._build(program, options, name)
@@ -447,15 +439,12 @@ class Runtime:
 
     # -- queues -----------------------------------------------------------------------------
 
-    def new_queue(self) -> cl.CommandQueue:
-        """An in-order queue, which records times if the others do."""
-        return self._new_queue(profiling=self.records_times)
-
-    def _new_queue(self, *, profiling: bool) -> cl.CommandQueue:
-        if not profiling:
+    def new_queue(self, *, recording: bool = False) -> cl.CommandQueue:
+        """An in-order queue, which records times if that is wanted, or the others do."""
+        if not (recording or self.records_times):
             return cl.CommandQueue(self.context)
-        properties = cl.command_queue_properties.PROFILING_ENABLE
-        return cl.CommandQueue(self.context, properties=properties)
+        records = cl.command_queue_properties.PROFILING_ENABLE
+        return cl.CommandQueue(self.context, properties=records)
 
     def _queues(self) -> list[cl.CommandQueue]:
         return [self.queue, *(further.handle for further in self.further)]
@@ -473,7 +462,7 @@ class Runtime:
             return made
 
     @contextmanager
-    def chosen(self, queue: OpenCLQueue) -> Iterator[None]:
+    def chosen(self, queue: OpenCLQueue | CapturedQueue) -> Iterator[None]:
         """A context in which this thread's work goes to that queue."""
         self.has_chosen = True
         token = self._chosen.set(queue)
@@ -483,16 +472,41 @@ class Runtime:
             self._chosen.reset(token)
 
     @property
-    def choice(self) -> OpenCLQueue | None:
+    def choice(self) -> OpenCLQueue | CapturedQueue | None:
         """The queue that this thread chose; None for the first one."""
         return self._chosen.get()
+
+    @property
+    def captured(self) -> CapturedQueue | None:
+        """What writes down launches of this thread, if they are captured."""
+        chosen = self._chosen.get()
+        return chosen if isinstance(chosen, CapturedQueue) else None
+
+    @property
+    def beside(self) -> OpenCLQueue:
+        """The queue for what is done beside the current one's work."""
+        if self._beside is None:
+            self._beside = self.further_queue()
+        return self._beside
+
+    def enqueue(self, job: bytes, what: str) -> None:
+        """Enqueues launches that were made a job of, in the current queue and the one beside it."""
+        beside = 0 if self._beside is None else self._beside.handle.int_ptr
+        with self.gate.lock:
+            queue = self.current() if self.has_chosen else self.queue
+            status = enqueuer()(job, queue.int_ptr, beside)
+        if status:
+            raise status_error(status, f"launching {what}")
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """Enqueues work here, and other beside it, which the current queue then waits for.
 
         What is beside other work already follows it.
         """
-        beside = self._beside = self._beside or self.further_queue()
+        captured, beside = self.captured, self.beside
+        if captured is not None:
+            captured.at_once(self, first, second)
+            return
         if self.choice is beside:
             first()
             second()
@@ -519,7 +533,13 @@ class Runtime:
             cl.enqueue_barrier(self.current(), wait_for=[event])
 
     def current(self) -> cl.CommandQueue:
-        """The queue that this thread's work goes to."""
+        """The queue that this thread's work goes to.
+
+        Raises
+        ------
+        NotCapturedError
+            Where launches are captured, and nothing else can be.
+        """
         chosen = self._chosen.get()
         return self.queue if chosen is None else chosen.handle
 
@@ -537,7 +557,7 @@ class Runtime:
     def timekeeper(self) -> cl.CommandQueue:
         """A queue that records times, for marks of queues that do not."""
         if self._timekeeper is None:
-            self._timekeeper = self._new_queue(profiling=True)
+            self._timekeeper = self.new_queue(recording=True)
         return self._timekeeper
 
     def measure(self, start: bool) -> None:

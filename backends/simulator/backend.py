@@ -29,12 +29,10 @@ from portable.backend import (
     Executable,
     MemoryUse,
     Program,
-    Timer,
     Unavailable,
     bytes_of,
     profiles,
 )
-from portable.backend.queues import MarkTimer
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
@@ -132,10 +130,6 @@ class _Simulator(Device):
     def memory(self) -> MemoryUse:
         """Of the machine."""
         return host_memory_use()
-
-    def timer(self) -> Timer:
-        """The host's clock."""
-        return MarkTimer(self.mark)
 
 
 class SimulatorDevice(_Simulator):

@@ -24,12 +24,11 @@ from portable.backend import (
     MemoryUse,
     Program,
     Refused,
-    Timer,
     Unavailable,
     ViewCode,
     bytes_of,
 )
-from portable.backend.queues import Mark, MarkTimer, Queue
+from portable.backend.queues import Mark, Queue
 from portable.dtypes import NARROW, DType
 from portable.dtypes import dtype as kind_of
 from portable.profiling import timeline
@@ -371,10 +370,6 @@ class SYCLDevice(Device):
     def creation_arguments(self) -> dict[str, Any]:
         """New arrays go to this device's queue."""
         return {"sycl_queue": self.sycl_queue}
-
-    def timer(self) -> Timer:
-        """Between two marks."""
-        return MarkTimer(self.mark)
 
     def memory(self) -> MemoryUse:
         """Of the device; dpnp keeps no pool and no count."""

@@ -20,7 +20,7 @@ from portable.backend.capabilities import Capabilities
 from portable.backend.collectives import Collectives
 from portable.backend.profiles import device_table
 from portable.backend.program import Argument, Box, Program
-from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue, Timer
+from portable.backend.queues import HostMark, Mark, OnlyQueue, Queue
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.system.console import html
@@ -37,7 +37,6 @@ __all__ = [
     "MemoryUse",
     "Program",
     "Refused",
-    "Timer",
     "Unavailable",
     "ViewCode",
     "bytes_of",
@@ -267,10 +266,6 @@ class Device(ABC):
         """Should: what makes arrays as `empty` does, all of one shape, at the least cost."""
         return partial(self.empty, shape, dtype)
 
-    def timer(self) -> Timer | None:
-        """Should: a timer of device events; None where the library has none."""
-        return None
-
     def mark(self) -> Mark:
         """Should: a mark at the end of this thread's queue; unless overridden, after waiting."""
         self.synchronize()
@@ -304,6 +299,15 @@ class Device(ABC):
             nothing and copies nothing from or to the host. What it uses is kept by the caller.
         """
         return work
+
+    def joined(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """May: what makes several prepared launches in turn, at less cost than one by one."""
+
+        def joined() -> None:
+            for launch in launches:
+                launch()
+
+        return joined
 
     def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """May: does two pieces of work that do not depend on each other at the same time.

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any
 
-from portable.errors import UnsupportedError
-
 
 class Mark(ABC):
     """A point in a queue, reached once all that was enqueued before it is done."""
@@ -106,48 +104,3 @@ class OnlyQueue(Queue):
     def synchronize(self) -> None:
         """Wait for the device."""
         self._synchronize()
-
-
-class Timer(ABC):
-    """Measures device time between two points of the queue."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Mark the beginning."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Mark the end."""
-
-    @abstractmethod
-    def seconds(self) -> float:
-        """Wait for the end mark and return the seconds between the two on the device."""
-
-
-class MarkTimer(Timer):
-    """A timer of two marks.
-
-    Parameters
-    ----------
-    mark : callable
-        Makes a mark at the end of the current queue.
-    """
-
-    def __init__(self, mark: Callable[[], Mark]) -> None:
-        self._mark = mark
-        self._first: Mark | None = None
-        self._last: Mark | None = None
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._first = self._mark()
-
-    def stop(self) -> None:
-        """Mark the end."""
-        self._last = self._mark()
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        if self._first is None or self._last is None:
-            raise UnsupportedError("call start() and stop() before seconds()")
-        return self._last.seconds_after(self._first)

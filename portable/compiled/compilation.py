@@ -32,7 +32,7 @@ from portable.lang.function import Function
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
 from portable.lang.kernel import Kernel
-from portable.lang.launch.definition import REQUIRED, Parameters, written_positions
+from portable.lang.launch.definition import REQUIRED, Parameters, Traits
 from portable.lang.launch.geometry import check_workgroup, default_workgroup, sizes
 
 # Specialisations and programs as JSON, and which specialisation serves which launch.
@@ -542,13 +542,13 @@ def _variant(kernel: Kernel, wanted: Specialisation, device: Device) -> Variant:
     if ir.exact:  # for ndranges of any size
         wide = tuple(dim for dim, items in enumerate(wanted.workgroup) if items > 1)
         wanted, ir = replace(wanted, ragged=wide), replace(ir, ragged=wide)
-    program = generate(ir, device.capabilities)
+    program, traits = generate(ir, device.capabilities), Traits.of(ir, wanted.parameters)
     description = {
         "specialisation": described(wanted),
         "program": program_of(program),
-        "written": sorted(written_positions(ir, wanted.parameters)),
-        "dimensions": ir.dimensions,
+        "written": sorted(traits.written),
+        "dimensions": traits.dimensions,
         "text": sha256(program.source.encode()).hexdigest(),
-        "exact": ir.exact,
+        "exact": traits.exact,
     }
     return Variant(facts_of(device), description, device.export(program), program.source)

@@ -25,7 +25,7 @@ from portable.compiled.compilation import (
 )
 from portable.errors import DataError, DeviceError, LaunchError
 from portable.lang.arguments.arguments import Specialisation
-from portable.lang.launch.definition import Compiled
+from portable.lang.launch.definition import Compiled, Traits
 from portable.lang.launch.launchable import Launchable
 from portable.system.files import fork_safe_lock, write_whole
 
@@ -156,17 +156,10 @@ class LoadedKernel(Launchable):
                 self._loaded[key] = Compiled(None, program.arguments, executable, program)
             return self._loaded[key]
 
-    def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """The positions of the arrays that it writes, in `leaf_specs`."""
-        return frozenset(self._variant(wanted, device).description["written"])
-
-    def dimensions(self, wanted: Specialisation, device: Device) -> int:
-        """Of the ndrange, how many it asks for its place in."""
-        return int(self._variant(wanted, device).description["dimensions"])
-
-    def exact(self, wanted: Specialisation, device: Device) -> bool:
-        """Whether launches run the work-items asked for and no others."""
-        return bool(self._variant(wanted, device).description["exact"])
+    def traits(self, wanted: Specialisation, device: Device) -> Traits:
+        """What plans of launches ask of it."""
+        known = self._variant(wanted, device).description
+        return Traits(frozenset(known["written"]), int(known["dimensions"]), bool(known["exact"]))
 
     def remark_padding(
         self,

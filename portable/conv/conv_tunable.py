@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.backend import Capabilities, Device
 from portable.conv.geometry import geometry
-from portable.conv.method import Epilogue, Method
+from portable.conv.method import Epilogue
 from portable.conv.route import method_of
 from portable.conv.sum_gradient import sum_gradient
 from portable.conv.tuning import SPACE, SPACE_WEIGHTS, entry_of
@@ -28,80 +28,61 @@ _TAPS: Final = 3
 
 
 class _Problem:
-    """Random arrays of a shape; half precision in the order that suits it, channels last."""
+    """Results of random images and filters, or the gradient by filters.
 
-    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
+    Half precision lies in the order that suits it, channels last.
+    """
+
+    def __init__(self, device: Device, dtype: DType, size: Size, *, gradient: bool = False) -> None:
         c, h, w, k, n = size
-        self._device, self._dtype = device, dtype
+        self._device, self._dtype, self._gradient = device, dtype, gradient
         self._layout: Any = "NHWC" if dtype is float16 else "NCHW"
         self._shape = geometry((n, c, h, w), (k, c, _TAPS, _TAPS), (1, 1), (0, 0), (1, 1), 1)
         random = np.random.default_rng(1)
         extents = (n, c, h, w), (k, c, _TAPS, _TAPS), (n, k, *self._shape.result)
-        self._x, self._w, self._dy = (
+        images, filters, results = (
             random.standard_normal(x, np.float32).astype(dtype.numpy) for x in extents
         )
-        self._ready: tuple[Parameters, Any] | None = None
+        if gradient:  # which sums over images, not channels
+            x, dy = (a.transpose(1, 0, 2, 3) for a in (images, results))
+            self._check, self._unset = Planes(x, dy, _ALLOWED[dtype]), np.full_like(filters, np.nan)
+            self._operands = self._there(images), self._there(results)
+        else:
+            self._check = Planes(images, filters, _ALLOWED[dtype])
+            self._unset = self._laid_out(np.full_like(results, np.nan))
+            self._operands = self._there(images), device.from_numpy(filters)
+        self._out = device.from_numpy(self._unset)
+        self._ready: tuple[Parameters, Callable[[], object]] | None = None
+
+    def _laid_out(self, x: Any) -> Any:
+        return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if self._layout == "NHWC" else x
 
     def _there(self, x: Any) -> Any:
         """Images or results on the device."""
-        if self._layout == "NHWC":
-            x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-        return self._device.from_numpy(x)
-
-    def _method(self, choice: Parameters) -> Method:
-        algorithm: Any = choice["ALGORITHM"]
-        return method_of(self._device, self._shape, self._dtype, self._layout, algorithm, choice)
-
-
-class _Convolution(_Problem):
-    """Results of random images and filters."""
-
-    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
-        super().__init__(device, dtype, size)
-        self._check = Planes(self._x, self._w, _ALLOWED[dtype])
-        self._images, self._filters = self._there(self._x), device.from_numpy(self._w)
-        self._unset = np.full_like(self._dy, np.nan)
-        self._out = self._there(self._unset)
+        return self._device.from_numpy(self._laid_out(x))
 
     def run(self, choice: Parameters) -> None:
-        """Enqueues the convolution; filters and workspace are made once for a choice."""
+        """Enqueues it; filters and workspace are made once for a choice."""
         if self._ready is None or self._ready[0] != choice:
-            method = self._method(choice)
-            count = method.workspace()[0]
-            workspace = self._device.empty((count,), method.workspace_kind) if count else None
-            self._ready = choice, (method, method.filters(self._filters), workspace)
-        method, filters, workspace = self._ready[1]
-        method.run(self._images, filters, self._out, Epilogue(), workspace)
+            self._ready = choice, self._prepared(choice)
+        self._ready[1]()
 
-    def error(self) -> float:
-        """The error of the last result, after which the result is NaN again."""
-        result = self._device.to_numpy(self._out)
-        self._out = self._there(self._unset)
-        return self._check.error(result.transpose(0, 3, 1, 2) if self._layout == "NHWC" else result)
-
-
-class _Gradient(_Problem):
-    """The gradient by filters of random images and gradients by results."""
-
-    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
-        super().__init__(device, dtype, size)
-        images, filters = (a.transpose(1, 0, 2, 3) for a in (self._x, self._dy))
-        self._check = Planes(images, filters, _ALLOWED[dtype])  # sums over images, not channels
-        self._images, self._gradient = self._there(self._x), self._there(self._dy)
-        self._unset = np.full_like(self._w, np.nan)
-        self._out = device.from_numpy(self._unset)
-
-    def run(self, choice: Parameters) -> None:
-        """Enqueues the gradient."""
-        if self._ready is None or self._ready[0] != choice:
-            self._ready = choice, self._method(choice)
-        sum_gradient(self._ready[1], self._images, self._gradient, self._out)
+    def _prepared(self, choice: Parameters) -> Callable[[], object]:
+        device, algorithm, (first, second) = self._device, choice["ALGORITHM"], self._operands
+        method = method_of(device, self._shape, self._dtype, self._layout, algorithm, choice)
+        if self._gradient:
+            return lambda: sum_gradient(method, first, second, self._out)
+        count, filters = method.workspace()[0], method.filters(second)
+        workspace = device.empty((count,), method.workspace_kind) if count else None
+        return lambda: method.run(first, filters, self._out, Epilogue(), workspace)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
         result = self._device.to_numpy(self._out)
         self._out = self._device.from_numpy(self._unset)
-        return self._check.error(result.transpose(1, 0, 2, 3))
+        if self._gradient:
+            return self._check.error(result.transpose(1, 0, 2, 3))
+        return self._check.error(result.transpose(0, 3, 1, 2) if self._layout == "NHWC" else result)
 
 
 class Planes:
@@ -170,10 +151,10 @@ _parse: Final = partial(parse_extents, axes="CxHxWxKxN", example="64x112x112x128
 
 _DTYPES: Final = (float16, float32, float64)
 
-TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _Convolution, entry_of)
+TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _Problem, entry_of)
 """Algorithm and tiles of `portable.conv`, for each shape."""
 
 TUNABLE_WEIGHTS: Final = Tunable(
-    SPACE_WEIGHTS, _DTYPES, _sizes, _parse, _flops, _Gradient, entry_of
+    SPACE_WEIGHTS, _DTYPES, _sizes, _parse, _flops, partial(_Problem, gradient=True), entry_of
 )
 """The same for gradients by filters."""

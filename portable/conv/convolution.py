@@ -316,7 +316,7 @@ class Convolution:
             As of a call.
         """
         self._check(x, residual, out)
-        return repeated(partial(self._made, x, residual, out))
+        return repeated(self.device, partial(self._made, x, residual, out))
 
     def _made(self, x: Any, residual: Any, out: Any) -> Any:
         route, device = self._route, self.device

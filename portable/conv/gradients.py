@@ -162,7 +162,9 @@ def prepare_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_input_gradient`.
     """
-    return repeated(partial(_by_images, dy, w, tuple(out.shape), out, options))
+    return repeated(
+        device_of_arrays(out), partial(_by_images, dy, w, tuple(out.shape), out, options)
+    )
 
 
 @prepares_for_other_libraries
@@ -186,7 +188,9 @@ def prepare_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d_weight_gradient`.
     """
-    return repeated(partial(_by_filters, x, dy, tuple(out.shape), out, options))
+    return repeated(
+        device_of_arrays(out), partial(_by_filters, x, dy, tuple(out.shape), out, options)
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from portable.backend import Device
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange
 from portable.conv.geometry import Geometry, Layout
 from portable.conv.layouts import as_nchw
 from portable.dtypes import DType, float32
 from portable.lang.function import Function
-from portable.lang.launch.enqueued import enqueue
 from portable.linalg.products.kernels import keep, relu
 from portable.tune.space import Parameters
 
@@ -120,14 +119,15 @@ class Method(ABC):
             Whether they are those of a convolution from K to C channels, of which this one makes
             the gradient by images.
         """
-        if not turned:
-            return w
+        return self.turned_filters(w) if turned else w
+
+    def turned_filters(self, w: Any) -> Any:
+        """Filters (K, C / groups, R, S) of those of a convolution from K to C channels."""
         shape, space = self.shape, self.device.namespace()
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         room = self.device.empty((shape.groups, each, depth, shape.window.count), self.kind)
         view = space.permute_dims(room, (3, 2, 0, 1))
-        launcher = arrange_filters[(shape.filters, max(1, depth)), None]
-        enqueue(launcher, w, view, each, 1, TAPS=shape.window.taps, TURNED=True)
+        arrange(w, view, each, turned=True)
         return space.reshape(room, (shape.filters, depth, *w.shape[2:]))
 
     @abstractmethod

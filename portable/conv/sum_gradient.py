@@ -19,10 +19,9 @@ from portable.conv.direct.product import Product, is_product
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Method, most_workspace
-from portable.conv.tuning import exact, sum_choices, winograd_choices
+from portable.conv.tuning import sum_choices
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.kernels import transform_gradient, transform_sums
-from portable.conv.winograd.product_kernels import multiply_many
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import dtype
 from portable.lang.arguments.arguments import ALIGNMENT
@@ -31,6 +30,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.gemm import gemm
 from portable.tune.space import Parameters
 from portable.tune.table import first_accepted, state
 
@@ -38,9 +38,6 @@ from portable.tune.table import first_accepted, state
 #
 # What is summed over tiles of images are the products of transformed tiles of images and of
 # gradients by results; their sums are transformed to filters at last.
-
-_MANY: Final = 4096
-"""Matrices of which the tiles of all kinds keep all units at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,67 +59,18 @@ class WinogradGradient:
         workspace = device.empty((forward.workspace()[0],), kind)
         block = forward.block
         batch = workspace.shape[0] // forward.each * block
-        firsts = range(0, forward.total, batch)
-        parts = self._parts(min(batch, forward.total))
-        sums = device.empty((len(firsts) * parts, *self._matrices()), kind)
+        firsts, count = range(0, forward.total, batch), forward.shape.groups
+        each = forward.shape.filters // count, forward.shape.channels // count
+        sums = device.empty((len(firsts), forward.by.inputs**2, count, *each), kind)
         for at, first in enumerate(firsts):
-            tiles = min(batch, forward.total - first)
-            blocks = -(-tiles // block)
+            blocks = -(-min(batch, forward.total - first) // block)
             v, m = forward.matrices(workspace, blocks)
             forward.transform_images(x, v, first)
-            self._transform_gradient(dy, m, first)
-            self._sum(m, v, sums[at * parts : (at + 1) * parts], tiles)
+            launcher = transform_gradient[forward.launch(blocks, forward.shape.filters)]
+            enqueue(launcher, dy, m, forward.tiles_from(first), PLAN=forward.plan)
+            images = forward.turned(forward.side_by_side(v))
+            gemm(forward.side_by_side(m), images, out=sums[at], precision=forward.precision)
         enqueue(transform_sums[(dw.shape[1], dw.shape[0]), None], sums, dw, BY=forward.by)
-
-    def _matrices(self) -> tuple[int, int, int, int]:
-        """Elements of a tile, groups, filters and channels of a group."""
-        shape = self.forward.shape
-        count = shape.groups
-        return self.forward.by.inputs**2, count, shape.filters // count, shape.channels // count
-
-    def _parts(self, tiles: int) -> int:
-        """Into how many parts the sums over so many tiles are cut, to have all units at work."""
-        choice = self._choices()[0]
-        elements, count, rows, columns = self._matrices()
-        products = int(elements * count * -(-rows // choice["BM"]) * -(-columns // choice["BN"]))
-        units = self.forward.device.capabilities.compute_units
-        return max(1, min(-(-_ENOUGH * units // products), -(-tiles // self.forward.block)))
-
-    def _choices(self) -> tuple[Parameters, ...]:
-        """Large tiles, since sums are cut into as many parts as keep all units at work."""
-        forward, columns = self.forward, self._matrices()[3]
-        if forward.choice is not None:
-            return (forward.choice,)
-        can, kind = forward.device.capabilities, forward.workspace_kind
-        return winograd_choices(can, kind, forward.shape, columns, _MANY, state(), blocked=False)
-
-    def _transform_gradient(self, dy: Any, m: Any, first: int) -> None:
-        forward = self.forward
-        launcher = transform_gradient[forward.launch(m.shape[0], forward.shape.filters)]
-        enqueue(launcher, dy, forward.turned(m), forward.tiles_from(first), PLAN=forward.plan)
-
-    def _sum(self, m: Any, v: Any, sums: Any, tiles: int) -> None:
-        """Sums of products of transformed gradients (K, tiles) and images (tiles, C)."""
-        space, forward = self.forward.device.namespace(), self.forward
-        left = forward.turned(m)
-        right = v if forward.channels_fast else space.permute_dims(v, (0, 1, 2, 4, 3))
-        *count, rows, columns = sums.shape
-
-        def use(choice: Parameters) -> None:
-            each = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            enqueue(
-                multiply_many[groups(prod(count) * each), (choice["WORKGROUP"], 1, 1)],
-                left,
-                right,
-                sums,
-                tiles,
-                TILING=Tiling.of(exact(choice)),
-                RUN=1,
-                DOWN=True,
-                ACC=forward.workspace_kind,
-            )
-
-        first_accepted(self._choices(), use)
 
 
 # The gradient by filters of few channels a group, bound by memory.
@@ -454,11 +402,10 @@ class BoxGradient:
         forward = self.forward
         if forward.choice is not None:
             return (forward.choice,)
-        capabilities = forward.device.capabilities
         taps, *size = self._matrices
         size = [*size, taps * forward.blocks]
         given = forward.kind, forward.shape, tuple(size), state(), forward.splits
-        return sum_choices(capabilities, *given)
+        return sum_choices(forward.device, *given)
 
     def _parts(self, images: int) -> int:
         """Into how many parts the sums over so many images are cut, to have all units at work."""

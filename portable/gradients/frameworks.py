@@ -28,7 +28,8 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     Returns
     -------
     callable
-        Takes tensors, with ``requires_grad`` as well, where they live.
+        Takes tensors, with ``requires_grad`` as well, where they live. PyTorch refuses the gradient
+        of its gradient (``create_graph=True`` and another way back).
 
     Raises
     ------
@@ -44,6 +45,9 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     return y
     """
     import torch  # type: ignore[import-not-found,unused-ignore]
+    from torch.autograd.function import (  # type: ignore[import-not-found,unused-ignore]
+        once_differentiable,
+    )
 
     class Differentiated(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
         """The function, and its tape backwards."""
@@ -59,6 +63,7 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
             return result
 
         @staticmethod
+        @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
         def backward(ctx: Any, *seeds: Any) -> Any:
             """Goes back through the tape."""
             asked = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -33,13 +33,14 @@ from portable.gradients.derived import (
     Needs,
     Way,
 )
+from portable.gradients.sums import set_to
 from portable.lang.arguments.arguments import constant_key, is_array
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel, kernel
 from portable.lang.launch.geometry import default_workgroup, groups
 from portable.lang.launch.launch import Launcher
 from portable.namespace import device_of, elsewhere
-from portable.primitives import copy, fill, reduce
+from portable.primitives import copy, reduce
 from portable.primitives.base.storage import contiguous_strides
 
 _MOST_FAMILIAR: Final = 4
@@ -59,7 +60,7 @@ where many do."""
 _BESIDE: Final = 1024
 """Work-items of strips for each unit of a GPU."""
 
-_TURNS: Final = 4
+_TURNS: Final = 2
 """The most strips of a thread."""
 
 _FEW_ROWS: Final = 16
@@ -77,6 +78,16 @@ class _Given(NamedTuple):
     arguments: tuple[Any, ...]
     gradients: tuple[Any, ...]
     constants: dict[str, Any]
+    fresh: frozenset[int] = frozenset()
+    """Gradients that hold nothing yet, by their numbers with those of structs in place."""
+
+    def cleared(self, but: Collection[int] = ()) -> _Given:
+        """The same, with nought in fresh gradients other than some."""
+        if self.fresh:
+            for number, x in enumerate(flattened(self.gradients)):
+                if x is not None and number in self.fresh and number not in but:
+                    set_to(x, 0.0)
+        return self._replace(fresh=self.fresh & frozenset(but))
 
 
 class AdjointKernel:
@@ -169,6 +180,12 @@ class AdjointLauncher:
             )
         self._launch(_Given(args[:half], args[half:], constants))
 
+    def begin(
+        self, args: tuple[Any, ...], gradients: tuple[Any, ...], fresh: Any, constants: Any
+    ) -> None:
+        """Launches it with gradients of which some, by their numbers, need not be nought before."""
+        self._launch(_Given(args, gradients, constants, frozenset(fresh)))
+
     def _plan(self, given: _Given) -> _Plan:
         """What is launched for arguments like these, once they are found to be fit."""
         constants = given.constants
@@ -203,6 +220,7 @@ class AdjointLauncher:
         plan = self._plan(given)
         try:
             if plan.needs is None:
+                given = given.cleared()
                 plan.launcher(*given[:2], (), **given.constants)
             else:
                 self._launch_all(plan, plan.needs.adjoint, given)
@@ -243,12 +261,16 @@ class AdjointLauncher:
                 self._launch(given)
                 return
             kept = tuple(plan.room((max(1, n), plan.items), kind) for n, kind in heights)
+        groups = plan.items // prod(adjoint.kernel.workgroup)
+        leaves = flattened(given.gradients)
+        copied = _copied(plan, adjoint.strips, groups, leaves)
+        padded = adjoint.strips is not None and adjoint.strips.padded
+        begun = {number for number, _ in copied} if padded else set[int]()
+        assert plan.needs is not None
+        given = given.cleared({*plan.needs.gathered, *begun})
         for number in range(len(adjoint.gathers)):
             self._gather(plan, number, given)
-        groups = plan.items // prod(adjoint.kernel.workgroup)
-        copied = _copied(plan, adjoint.strips, groups, given.gradients)
-        copies, launcher = tuple(x for x, _ in copied), plan.launcher
-        padded = adjoint.strips is not None and adjoint.strips.padded
+        copies, launcher = tuple(x for _, x in copied), plan.launcher
         if copies:
             key = launcher.key
             if not padded:
@@ -260,13 +282,14 @@ class AdjointLauncher:
         others = (None,) * (len(adjoint.gathers) + (adjoint.strips is not None))
         launcher(*given[:2], (*kept, *shares, *sizes, *(copies or others)), **given.constants)
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
-        for x, into in copied:
+        for number, x in copied:
+            into = leaves[number].reshape(-1)
             if padded:
-                _add_narrow[into.size](x, into.reshape(-1))
+                _add_narrow[into.size](x, number in given.fresh, into)
             else:
                 rows = x if groups <= _FEW_ROWS else reduce(x, axis=0).reshape(1, into.size)
                 for k in range(len(rows)):
-                    _add_row[into.size](rows, k, into.reshape(-1))
+                    _add_row[into.size](rows, k, into)
 
     def _heights(self, plan: _Plan, given: _Given) -> tuple[int, ...]:
         """How much each work-item keeps at most, as a run of the kernel tells, or told before."""
@@ -295,7 +318,8 @@ class AdjointLauncher:
         assert plan.needs is not None
         shared = plan.needs.adjoint.gathers[number].shared
         order = plan.needs.adjoint.gathers[number].dims
-        shape = flattened(given.arguments)[plan.needs.gathered[number]].shape
+        argument = plan.needs.gathered[number]
+        shape = flattened(given.arguments)[argument].shape
         ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
         if shared:
             ndrange = tuple(map(max, ndrange, plan.sizes))
@@ -303,7 +327,8 @@ class AdjointLauncher:
         groups = prod(-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
         shares = tuple(plan.room((groups,), x.dtype) for x in shared)
         kernel = self._adjoint.kernel(plan.dims, number, thrifty=plan.thrifty)
-        kernel[ndrange, workgroup](*given[:2], (*plan.sizes, *shares), **given.constants)
+        numbers = (*plan.sizes, int(argument in given.fresh))
+        kernel[ndrange, workgroup](*given[:2], (*numbers, *shares), **given.constants)
         _add_sums(shared, shares, given.gradients, plan.device)
 
     def _check_overlaps(self, device: Device, given: _Given) -> None:
@@ -326,7 +351,7 @@ class AdjointLauncher:
             )
         views = views_of(device, leaves)
         wanted = self._forward.specialised(device, given.arguments, views, given.constants)
-        written = self._adjoint.primal.written_in(wanted, device)
+        written = self._adjoint.primal.traits(wanted, device).written
         if any(not written.isdisjoint(pair) for pair in pairs):
             raise LaunchError(
                 f"{self._adjoint.primal.__name__} is given arrays that share memory and writes one "
@@ -348,43 +373,51 @@ def _add_row(rows: kl.Array, k: int, out: kl.Array) -> None:
 
 
 @kernel
-def _add_narrow(rows: kl.Array, out: kl.Array) -> None:
-    """Adds rows of four, but for their last numbers, to rows of three."""
+def _add_narrow(rows: kl.Array, fresh: bool, out: kl.Array) -> None:
+    """Adds rows of four, but for their last numbers, to rows of three, or makes them these."""
     i = kl.global_id(0)
-    out[i] += rows[i // 3, i % 3]
+    value = rows[i // 3, i % 3]
+    if not fresh:
+        value += out[i]
+    out[i] = value
 
 
 def _copied(
-    plan: _Plan, strips: Strips | None, groups: int, gradients: Any
-) -> list[tuple[Any, Any]]:
-    """Nought for each strip, and the gradients to add it to; nothing where atomics cost less."""
-    saved = 0 if strips is None else plan.items * strips.additions
-    if strips is None or saved < _FEWEST_SAVED:
+    plan: _Plan, strips: Strips | None, groups: int, leaves: Sequence[Any]
+) -> list[tuple[int, Any]]:
+    """The numbers of gradients, and nought to add to instead; nothing where atomics cost less."""
+    if strips is None:
         return []
-    given = [x for x in flattened(gradients) if x is not None]
-    arrays = [given[i] for i in strips.gradients]
-    capabilities = plan.device.capabilities
+    given = [number for number, x in enumerate(leaves) if x is not None]
+    numbers = [given[i] for i in strips.gradients]
+    arrays = [leaves[i] for i in numbers]
+    views = [x for x in views_of(plan.device, arrays) if x is not None]
+    if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
+        return []
+    shapes = (_rows_of_four if strips.padded else _strips)(plan, strips, groups, arrays)
+    rooms = [plan.room(y, dtype(x.dtype)) for x, y in zip(arrays, shapes, strict=False)]
+    return list(zip(numbers, [set_to(x, 0.0) for x in rooms], strict=False))
+
+
+_Shapes = Sequence[tuple[int, int]]
+
+
+def _rows_of_four(plan: _Plan, strips: Strips, _: int, arrays: Sequence[Any]) -> _Shapes:
+    rows = [x.size // 3 for x in arrays]
+    pays = plan.items * strips.additions >= max(_FEWEST_IN_ROWS, 4 * sum(rows))
+    return [(n, ROW) for n in rows if pays and all(x.shape[-1] == 3 for x in arrays)]
+
+
+def _strips(plan: _Plan, strips: Strips, groups: int, arrays: Sequence[Any]) -> _Shapes:
+    saved, capabilities = plan.items * strips.additions, plan.device.capabilities
     one_thread = capabilities.workgroup_atomics
-    if strips.padded:
-        rows = sum(x.size // 3 for x in arrays)
-        if saved < max(_FEWEST_IN_ROWS, 4 * rows) or any(x.shape[-1] != 3 for x in arrays):
-            return []
     most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
     beside = _BESIDE * groups // plan.items
     if one_thread:
         beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
-    if most < max(1, beside) and not strips.padded:
+    if most < max(1, beside) or saved < _FEWEST_SAVED:
         return []
-    count = min(groups, capabilities.compute_units * max(1, beside))
-    views = [x for x in views_of(plan.device, arrays) if x is not None]
-    if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
-        return []
-    copied: list[tuple[Any, Any]] = []
-    for x in arrays:
-        rows, wide = (x.size // 3, ROW) if strips.padded else (count, x.size)
-        room = fill(plan.room((rows * wide,), dtype(x.dtype)), 0)
-        copied.append((room.reshape(rows, wide), x))
-    return copied
+    return [(min(groups, capabilities.compute_units * max(1, beside)), x.size) for x in arrays]
 
 
 @kernel

@@ -51,7 +51,7 @@ from portable.lang.arguments.arguments import is_array
 from portable.lang.function import arity
 from portable.lang.kernel import kernel
 from portable.linalg import gemm
-from portable.namespace import device_of, to_numpy
+from portable.namespace import to_numpy
 from portable.primitives import argsort, copy, fill, gather, reduce, scan, scatter, sort
 from portable.primitives import map as map_each
 from portable.primitives.base.storage import Storage
@@ -223,32 +223,6 @@ def _add_to_rows(at: kl.Array, g: kl.Array, out: kl.Array) -> None:
     out[o, at[o, k, j], j] += g[o, k, j]
 
 
-@kernel
-def _taken_back(at: kl.Array, g: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
-    """Takes the gradients at positions of rows, whose values were overwritten."""
-    i = kl.global_id(0)
-    row, column = i // gout.shape[1], i % gout.shape[1]
-    where = at[row]
-    position = kl.where(where < 0, where + SIZE, where)
-    g[row, column] = gout[position, column]
-
-
-@kernel
-def _cleared_rows(at: kl.Array, gout: kl.Array, *, SIZE: int) -> None:
-    """Makes rows nought."""
-    i = kl.global_id(0)
-    row, column = i // gout.shape[1], i % gout.shape[1]
-    where = at[row]
-    gout[kl.where(where < 0, where + SIZE, where), column] = 0
-
-
-@kernel
-def _counted_rows(at: kl.Array, counts: kl.Array) -> None:
-    """How often each row is named."""
-    where = at[kl.global_id(0)]
-    kl.atomic_add(counts, kl.where(where < 0, where + counts.shape[0], where), 1)
-
-
 def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
     """Rows that are overwritten by values."""
     if len(args) != 3 or kwargs.get("axis", 0) != 0:
@@ -264,15 +238,13 @@ def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         total = gradients.held(written.memory)
         if total is None or not total.size or not prod(rows):
             return
-        size = out.shape[0]
-        where, wide = flat(copy(at.array)), total.reshape((size, -1))
-        _refuse_repeated(where, size)
+        where, wide = flat(copy(at.array)), total.reshape((out.shape[0], -1))
+        _refuse_repeated(where, out.shape[0])
         grown = gradients.of(value)
         if grown is not None:
-            more = nought_for(value.array)
-            _taken_back[prod(rows)](where, more.reshape((where.size, -1)), wide, SIZE=size)
-            add_to(grown, more)
-        _cleared_rows[prod(rows)](where, wide, SIZE=size)
+            add_to(grown, gather(wide, where).reshape(grown.shape))
+        nought = nought_for(value.array)
+        scatter(wide, where, nought.reshape((where.size, -1)))
 
     tape.record(OperationRecord(through, [value], [written], [at]))
     tape.overwrite([written])
@@ -282,11 +254,8 @@ def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 def _refuse_repeated(where: Any, size: int) -> None:
     """Refuses positions that come twice: nobody knows whose value stayed."""
-    counts = device_of(where).from_numpy(np.zeros(size, np.int32))
-    if isinstance(where, np.ndarray):
-        counts = np.zeros(size, np.int32)
-    _counted_rows[where.size](where, counts)
-    if int(to_numpy(counts).max()) > 1:
+    rows = np.asarray(to_numpy(where)) % size
+    if np.unique(rows).size < rows.size:
         raise UnsupportedError(
             "primitives.scatter has no gradient where a position comes twice: one of its values "
             "stays, and nothing says which"

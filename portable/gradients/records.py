@@ -14,6 +14,7 @@ import numpy as np
 from portable import lang as kl
 from portable.dtypes import dtype
 from portable.errors import DataError, UnsupportedError
+from portable.gradients.kernels import AdjointKernel
 from portable.gradients.memory_of import Memory, is_real
 from portable.gradients.sums import add_to, nought_for
 from portable.gradients.versions import Family, Value, Versions
@@ -131,12 +132,15 @@ class Gradients:
         whole = self._found.get(self._root(memory))
         return whole if family is None or whole is None else family.part(whole, memory)
 
-    def of(self, value: Value) -> Any:
+    def of(self, value: Value, *, clear: bool = True) -> Any:
         """Where the gradient of an array grows; None if it needs none."""
         held = self.held(value.memory)
         if held is not None or value.memory not in self.active:
             return held
-        return self._begun(value)
+        if clear or self._versions.family(value.memory) is not None:
+            return self._begun(value)
+        made = self._found[value.memory] = nought_for(value.live, None)
+        return made
 
     def _begun(self, value: Value) -> Any:
         family = self._versions.family(value.memory)
@@ -216,6 +220,7 @@ class KernelRecord(Record):
     def back(self, gradients: Gradients) -> None:
         """Launches the adjoint."""
         again: list[tuple[Any, Any]] = []
+        fresh: set[int] = set()
         borrowed: list[Family | None] = []
         used: set[Memory] = set()
 
@@ -223,7 +228,9 @@ class KernelRecord(Record):
             value = self.values.get(number)
             if value is None or not is_array(x) or not is_real(x):
                 return None
-            total = gradients.of(value)
+            if self._may_begin(value) and gradients.held(value.memory) is None:
+                fresh.add(number)
+            total = gradients.of(value, clear=number not in fresh)
             if total is None or not any(value.memory.overlaps(x) for x in used):
                 used.add(value.memory)
                 return total
@@ -242,12 +249,21 @@ class KernelRecord(Record):
             return array
 
         args = _numbered(self.args, given)
-        self.adjoint[self.key](*args, *_numbered(self.args, gradient), **self.constants)
+        slopes, launcher = _numbered(self.args, gradient), self.adjoint[self.key]
+        if fresh:
+            launcher.begin(args, slopes, fresh, self.constants)
+        else:
+            launcher(*args, *slopes, **self.constants)
         for family in borrowed:
             if family is not None:
                 family.restore(self.wrote)
         for total, more in again:
             add_to(total, more)
+
+    def _may_begin(self, value: Value) -> bool:
+        """Whether the gradient of an array need not be nought before."""
+        written = any(value.memory.overlaps(x.memory) for x in self.writes)
+        return isinstance(self.adjoint, AdjointKernel) and not written
 
 
 @dataclass(eq=False)

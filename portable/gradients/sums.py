@@ -41,10 +41,10 @@ def _part(x: kl.Array, out: kl.Array) -> None:
     out[i, 1] = kl.imag(x[i])
 
 
-def nought_for(x: Any, value: float = 0.0) -> Any:
+def nought_for(x: Any, value: float | None = 0.0) -> Any:
     """A gradient of nought for an array: single precision for half, pairs for complex numbers.
 
-    Of another number where `value` says so.
+    Of another number where `value` says so, of whatever is in memory where that is None.
     """
     kind, shape = dtype(x.dtype), tuple(x.shape)
     real = float32 if kind.itemsize == 2 else kind.real
@@ -52,13 +52,18 @@ def nought_for(x: Any, value: float = 0.0) -> Any:
     return _filled(x, shape, real, value)
 
 
-def _filled(like: Any, shape: tuple[int, ...], kind: DType, value: float = 0.0) -> Any:
+def _filled(like: Any, shape: tuple[int, ...], kind: DType, value: float | None = 0.0) -> Any:
     if isinstance(like, np.ndarray):
-        return np.full(shape, value, kind.numpy)
+        return np.empty(shape, kind.numpy) if value is None else np.full(shape, value, kind.numpy)
     made = device_of(like).empty(shape, kind)
-    if made.size:
-        _set[made.size](value, flat(made))
-    return made
+    return made if value is None else set_to(made, value)
+
+
+def set_to(x: Any, value: float) -> Any:
+    """An array in C order whose elements were made a number."""
+    if x.size:
+        _set[x.size](value, flat(x))
+    return x
 
 
 def flat(x: Any, last: int = 0) -> Any:

@@ -6,7 +6,6 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import prod
 from threading import RLock
 from typing import Any, Final, TypeVar, overload
@@ -15,7 +14,7 @@ import numpy as np
 
 from portable import errors, registry
 from portable.backend import ArrayView, Capabilities, Device
-from portable.lang.arguments.arguments import ParameterSpec, Specialisation, is_array
+from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.emit import generate
@@ -28,8 +27,8 @@ from portable.lang.launch.checking import checking, compile_checked
 from portable.lang.launch.definition import (
     Compiled,
     Parameters,
+    Traits,
     interpreted_arguments,
-    written_positions,
 )
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
@@ -56,26 +55,6 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Translated:
-    """The checked IR of a specialisation, and what each plan of a launch asks of it."""
-
-    def __init__(self, ir: KernelIR, specs: tuple[ParameterSpec, ...]) -> None:
-        self.ir: Final = ir
-        self._specs: Final = specs
-
-    @cached_property
-    def dimensions(self) -> int:
-        return self.ir.dimensions
-
-    @cached_property
-    def exact(self) -> bool:
-        return self.ir.exact
-
-    @cached_property
-    def written(self) -> frozenset[int]:
-        return written_positions(self.ir, self._specs)
-
-
 class _State:
     """What was made of a kernel while the names in its text stood for certain things."""
 
@@ -83,7 +62,7 @@ class _State:
         self.names = NamesRead()
         self.compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self.refused: dict[tuple[str, Specialisation, int | None, bool], str] = {}
-        self.translated: dict[tuple[Capabilities, Specialisation], _Translated] = {}
+        self.translated: dict[tuple[Capabilities, Specialisation], tuple[KernelIR, Traits]] = {}
 
 
 class Kernel(Launchable, Marked):
@@ -119,10 +98,12 @@ class Kernel(Launchable, Marked):
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
-        ir = self._translated(wanted, capabilities).ir
+        ir, _ = self._translated(wanted, capabilities)
         return replace(ir, ragged=wanted.ragged) if wanted.ragged else ir
 
-    def _translated(self, wanted: Specialisation, capabilities: Capabilities) -> _Translated:
+    def _translated(
+        self, wanted: Specialisation, capabilities: Capabilities
+    ) -> tuple[KernelIR, Traits]:
         whole = replace(wanted, ragged=()) if wanted.ragged else wanted
         key = (capabilities, whole)
         with self._lock:
@@ -133,21 +114,13 @@ class Kernel(Launchable, Marked):
                 with collected_later():
                     ir = with_room(translate, self.python, whole, capabilities, names)
                 state.names.add(names)
-                made = _Translated(ir, whole.parameters)
+                made = ir, Traits.of(ir, whole.parameters)
                 _keep(state.translated, key, made)
         return made
 
-    def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """The positions of the array arguments that the kernel may write, in `leaf_specs`."""
-        return self._translated(wanted, device.capabilities).written
-
-    def dimensions(self, wanted: Specialisation, device: Device) -> int:
-        """Of the ndrange, how many dimensions the kernel asks for its place in."""
-        return self._translated(wanted, device.capabilities).dimensions
-
-    def exact(self, wanted: Specialisation, device: Device) -> bool:
-        """Whether launches run the work-items asked for and no others."""
-        return self._translated(wanted, device.capabilities).exact
+    def traits(self, wanted: Specialisation, device: Device) -> Traits:
+        """What plans of launches ask of a specialisation."""
+        return self._translated(wanted, device.capabilities)[1]
 
     def remark_padding(
         self,

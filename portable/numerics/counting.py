@@ -20,6 +20,7 @@ from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.namespaces import default_float, floating, like, namespace_of
 from portable.primitives.base.operands import power_of_two
+from portable.primitives.base.searching import partition_point
 
 # Numbers on a logarithmic scale, and in which interval numbers lie.
 
@@ -115,17 +116,10 @@ def bin_of(value: kl.Scalar, edges: kl.Array) -> Any:
 
     NaN is in no bin: it gives -1.
     """
-    low, high = 0, edges.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
     last = edges.shape[0] - 1
     if value == edges[last]:
-        low = last
-    return low - 1
+        return last - 1
+    return partition_point(0, last + 1, lambda k: edges[k] <= value) - 1
 
 
 @function

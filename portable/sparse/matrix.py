@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -16,6 +16,20 @@ from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.reducing import segmented_reduce
 from portable.sparse import algebra, products
+
+_ELSEWHERE: Final = {
+    "dot": "A @ x",
+    "indices": "A.columns",
+    "indptr": "A.offsets",
+    "max": "xp.max(A.data), where zeros are not counted",
+    "mean": "A.sum(axis) / A.shape[axis]",
+    "multiply": "2 * A, or A.toarray() * x",
+    "nonzero": "A.to_scipy().nonzero()",
+    "power": "CSR(A.data**n, A.columns, A.offsets, A.shape)",
+    "todense": "A.toarray()",
+    "transpose": "A.T",
+}
+"""What SciPy's matrices have by other names."""
 
 
 class CSR:
@@ -199,6 +213,14 @@ class CSR:
         of = f"{self.shape[0]} x {self.shape[1]}, {self.nnz} numbers of {dtype(self.dtype).name}"
         return f"<CSR of {of} on {self.device.name}>"
 
+    def __getattr__(self, name: str) -> Any:
+        hint = f"; write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"CSR has no attribute {name}{hint}")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Refuses what NumPy would make an object of."""
+        raise TypeError("a sparse matrix is no array; write A.toarray(), or A.to_scipy()")
+
     # -- products -------------------------------------------------------------------------------
 
     def __matmul__(self, x: Any) -> Any:
@@ -222,6 +244,8 @@ class CSR:
         """
         if isinstance(x, CSR):
             return self._times(x)
+        if hasattr(x, "tocsr"):
+            raise TypeError(f"a CSR @ {type(x).__name__} of SciPy's; write A @ CSR.from_scipy(x)")
         if not hasattr(x, "shape"):
             return NotImplemented
         if len(x.shape) not in (1, 2) or x.shape[0] != self.shape[1]:
@@ -284,6 +308,14 @@ class CSR:
 
     def __truediv__(self, divisor: Any) -> CSR:
         return self._with(self.data / _number(divisor, "A / x"))
+
+    def matvec(self, x: Any) -> Any:
+        """``A @ x``, by which SciPy's solvers take a matrix of NumPy's arrays as it is."""
+        return self @ x
+
+    def __radd__(self, other: Any) -> CSR:
+        """Takes the 0 that Python's `sum` begins with."""
+        return self if isinstance(other, int) and other == 0 else self + other
 
     def __add__(self, other: Any) -> CSR:
         """The sum of two sparse matrices; columns of each row come in order then."""
@@ -372,8 +404,8 @@ def _number(x: Any, what: str) -> Any:
 def _same_shape(a: CSR, b: Any) -> None:
     if not isinstance(b, CSR):
         raise TypeError(
-            f"a sparse matrix plus or minus {type(b).__name__}; expected another CSR: all "
-            "elements of the result would be kept, so write A.toarray() + x"
+            f"a sparse matrix plus or minus {type(b).__name__}; expected another CSR "
+            "(CSR.from_scipy(x) makes one); a dense result is A.toarray() + x"
         )
     if a.shape != b.shape:
         raise ShapeError(f"the sum of sparse matrices of shapes {a.shape} and {b.shape}")

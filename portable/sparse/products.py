@@ -14,7 +14,8 @@ from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.namespace import device_of_arrays
-from portable.primitives.base.operands import power_of_two, promoted
+from portable.primitives.base import operands
+from portable.primitives.base.searching import partition_point
 
 # Kernels for products of a sparse matrix.
 #
@@ -45,13 +46,7 @@ def first_row(offsets: kl.Array, share: kl.Scalar) -> Any:
     """The first row before which there are as many rows and numbers as `share`."""
     low = kl.cast(0, share.dtype)
     high = low + (offsets.shape[0] - 1)
-    while low < high:
-        middle = low + (high - low) // 2
-        if kl.cast(offsets[middle], share.dtype) + middle < share:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return partition_point(low, high, lambda k: kl.cast(offsets[k], share.dtype) + k < share)
 
 
 @kernel
@@ -110,26 +105,14 @@ def rows_before(offsets: kl.Array, step: kl.Scalar) -> Any:
     """How many rows have ended before as many rows and numbers as `step`."""
     low = kl.cast(0, step.dtype)
     high = kl.minimum(step, low + (offsets.shape[0] - 1))
-    while low < high:
-        middle = low + (high - low + 1) // 2
-        if kl.cast(offsets[middle], step.dtype) + middle <= step:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return partition_point(low, high, lambda k: kl.cast(offsets[k + 1], step.dtype) + k < step)
 
 
 @function
 def rows_ended(ends: kl.Array, step: kl.Scalar, rows: kl.Scalar, numbers: kl.Scalar) -> Any:
     """The same in a share, of whose rows the ends are known."""
     low, high = kl.maximum(step - numbers, 0), kl.minimum(step, rows)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if ends[middle - 1] + middle <= step:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return partition_point(low, high, lambda k: ends[k] + k < step)
 
 
 class Share(NamedTuple):
@@ -419,7 +402,7 @@ def by_vector(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 def _made_by_vector(arrays: tuple[Any, ...], *_: Any) -> Any:
     data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
-    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    kind = operands.promoted(dtype(data.dtype), dtype(x.dtype))
     rows, numbers = int(offsets.shape[0]) - 1, int(data.shape[0])
     out = device.empty((rows,), kind)
     if not rows:
@@ -511,7 +494,7 @@ def by_matrix(data: Any, columns: Any, offsets: Any, x: Any, starts: Any) -> Any
 def _made_by_matrix(arrays: tuple[Any, ...], *_: Any) -> Any:
     data, columns, offsets, x, starts = arrays
     device = device_of_arrays(data, columns, offsets, x)
-    kind = promoted(dtype(data.dtype), dtype(x.dtype))
+    kind = operands.promoted(dtype(data.dtype), dtype(x.dtype))
     rows, width = int(offsets.shape[0]) - 1, int(x.shape[1])
     out = device.empty((rows, width), kind)
     if not rows or not width:
@@ -531,7 +514,7 @@ def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc:
     shares, width = int(starts.shape[0]) - 1, int(x.shape[1])
     by_pairs = width > _FEW_COLUMNS and width % 2 == 0 and not acc.is_complex
     each, size = 2 if by_pairs else 1, share_of_rows(width)
-    lanes = min(power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
+    lanes = min(operands.power_of_two(-(-width // each)), device.capabilities.sub_group_size, 32)
     sums = device.empty((shares, width), acc)
     count = groups(-(-shares * lanes // _WORKGROUP), -(-width // (lanes * each)))
     how = {"ACC": acc, "SIZE": size, "LANES": lanes, "EACH": each}
@@ -552,4 +535,4 @@ def _lanes(device: Device, kind: DType, mean: float) -> int:
     if kind.is_complex:
         return 1
     most = min(device.capabilities.sub_group_size, 32)
-    return max(min(power_of_two(max(int(mean), 1)) // 2, most), 1)
+    return max(min(operands.power_of_two(max(int(mean), 1)) // 2, most), 1)

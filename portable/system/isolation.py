@@ -15,6 +15,14 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from portable.errors import DeviceFaultError, PortableError
 
+
+def usable_cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 # Room for deep calls.
 #
 # CPython keeps the frames of calls in pieces of 16 KiB, and returns a piece to the system as soon

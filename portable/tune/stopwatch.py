@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable.backend import Device
+from portable.backend.queues import HostMark, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +51,17 @@ class Stopwatch:
 
     def run(self, work: Callable[[], Any], repeats: int = 1) -> Timing:
         """`repeats` runs in a row, from an idle device until it is idle again."""
-        timer = self._device.timer() if self._device else None
         self._wait()
         begun = self._clock()
-        if timer:
-            timer.start()
+        first = self._mark()
         for _ in range(repeats):
             work()
-        if timer:
-            timer.stop()
+        last = self._mark()
         self._wait()
         wall = self._clock() - begun
-        return Timing(wall / repeats, timer.seconds() / repeats if timer else None)
+        if isinstance(last, HostMark):
+            return Timing(wall / repeats)
+        return Timing(wall / repeats, last.seconds_after(first) / repeats)
 
     def enqueue(self, work: Callable[[], Any], repeats: int = 1) -> Timing:
         """The host's share alone: until the last of `repeats` calls returns."""
@@ -72,6 +72,9 @@ class Stopwatch:
         wall = self._clock() - begun
         self._wait()
         return Timing(wall / repeats)
+
+    def _mark(self) -> Mark:
+        return HostMark() if self._device is None else self._device.mark()
 
     def _wait(self) -> None:
         if self._device is not None:

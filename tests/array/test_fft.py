@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import portable
 import portable.array as xp
-from portable.array import fft
 from portable.array.fourier import one_axis, passes
 from portable.array.fourier.access import Form
 from portable.array.fourier.passes import launch_in_vectors
@@ -155,7 +154,7 @@ CUT = {12: (4, 3), 6: (2, 3), 30: (2, 3, 5), 15: (3, 5), 36: (6, 6)}
 
 @pytest.mark.parametrize("n", [12, 30, 17])
 def test_rows_cut_into_passes(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(one_axis, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_by_workgroups", lambda x, out, m, kind: CUT[m])
     for rows, extent in ((3, n), (1, n - 5)):
         a = numbers((rows, extent), np.complex128)
@@ -173,7 +172,7 @@ def test_vectors_of_lines(
     simulated: Device, monkeypatch: pytest.MonkeyPatch, parts: tuple[int, ...], axis: int
 ) -> None:
     """What processors run, under the simulator's checks of indices."""
-    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(one_axis, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_by_workgroups", lambda *_: parts)
     monkeypatch.setattr(passes, "launch_by_workgroups", launch_in_vectors)
     for shape, dtype in (((5, 8), np.complex64), ((6, 7), np.float32)):
@@ -184,7 +183,7 @@ def test_vectors_of_lines(
 
 @pytest.mark.parametrize("n", [9, 10])
 def test_vectors_of_halves(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(one_axis, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_by_workgroups", lambda *_: (n,))
     monkeypatch.setattr(passes, "launch_by_workgroups", launch_in_vectors)
     a = numbers((6, 5), np.complex64)

@@ -22,8 +22,8 @@ from portable.dtypes import bool_, float16, float32, float64, int8, int32, int64
 from portable.errors import CompileError, DeviceError, LaunchError
 from portable.lang.kernel import kernel
 from portable.system import cache
+from portable_backends.common.native_compiler import Compiler, Target, compiler
 from portable_backends.cpu import processor
-from portable_backends.cpu.native_compiler import Compiler, Target, compiler
 from portable_backends.cpu.native_device import NativeDevice, NativeExecutable, why_not
 from portable_backends.cpu.native_pool import pool, pool_text
 from tests.support.native_programs import COUNT, ROOM, SLOW, WAITS, launch, program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import portable.array
-from portable import dtypes, kernel, registry
+from portable import dtypes, kernel, profile, registry
 from portable import lang as kl
 from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
 from portable_backends.cpu import CPUBackend
@@ -341,20 +342,40 @@ def test_who_asks_for_warpgroups_lives_on(
         assert opencl_probes.asked_isolated(name, device) is answer
 
 
-def test_maps_are_written_with_the_addresses_of_arrays(opencl: Any) -> None:
-    """The rest of their words stays."""
-    if opencl.capabilities.kind != "gpu" and opencl.capabilities.vendor != "intel":
-        pytest.skip("one driver of a processor will do")
+def test_addresses_are_those_of_kernels_while_anybody_holds_a_buffer(opencl: Any) -> None:
     runtime = opencl._runtime
-    x, words = opencl.empty((64,), dtypes.float32).buffer, np.arange(16, dtype=np.uint64)
-    arrays = [opencl_boxes.Described(x, offset, words.tobytes()) for offset in (0, 64, 32)]
-    maps = runtime.maps
-    maps.write(runtime.queue, arrays, maps.rooms(3))
-    found = np.zeros((3, 16), np.uint64)
-    for row, room in zip(found, maps.rooms(3), strict=True):
-        cl.enqueue_copy(runtime.queue, row, room)
-    assert (found[:, 0] - found[0, 0]).tolist() == [0, 64, 32]
-    assert (found[:, 1:] == words[1:]).all()
+    addresses = opencl_boxes.Addresses(runtime.context, runtime.gate)
+    x, y = (opencl.from_numpy(np.arange(n, dtype=np.int32)) for n in (1000, 3000))
+    first = addresses.of(x.buffer)
+    assert addresses.of(y.buffer) not in (0, first)
+    assert addresses.of(x.buffer) == first
+    held = x.buffer.reference_count
+    addresses.let_go()
+    assert x.buffer.reference_count == held
+    alone: Any = cl.Buffer(runtime.context, cl.mem_flags.READ_WRITE, 64)
+    addresses.of(alone)
+    known = len(addresses._known)
+    del alone
+    addresses.let_go()
+    assert len(addresses._known) == known - 1
+
+
+def test_buffers_whose_addresses_are_known_make_room(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any
+) -> None:
+    """Where a pool finds none, though it gave up what it had."""
+    let_go, pool = list[int](), opencl._memory()
+
+    class Full:
+        def allocate(self, size: int) -> Any:
+            if not let_go:
+                raise cl.MemoryError(SimpleNamespace(code=lambda: -4, what=lambda: ""))
+            return pool.allocate(size)
+
+    monkeypatch.setattr(opencl, "_memory", Full)
+    monkeypatch.setattr(opencl._runtime.addresses, "let_go", lambda: let_go.append(1))
+    assert opencl.empty((3,), dtypes.float32).shape == (3,)
+    assert let_go == [1]
 
 
 def test_work_at_the_same_time_is_done_before_what_follows(opencl: Any) -> None:
@@ -393,6 +414,69 @@ def test_what_follows_waits_for_work_beside_that_broke_off(opencl: Any) -> None:
         opencl._runtime.at_once(lambda: None, fails)
     opencl._runtime.queue.finish()
     assert marks[0].reached
+
+
+def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(opencl: Any) -> None:
+    x = opencl.from_numpy(np.zeros((2, 1 << 12), np.float32))
+    ready = add_one[1 << 12].prepare(x[1])
+
+    def beside() -> None:
+        opencl.at_once(lambda: add_one[1 << 12](x[1]), ready)
+
+    def work() -> None:
+        y = opencl.empty((1 << 12,), dtypes.float32)
+        copy_to[1 << 12](x[0], y)
+        opencl._runtime.at_once(lambda: add_one[1 << 12](y), beside)
+        copy_to[1 << 12](y, x[0])
+        copy_to[1 << 12](x[1], x[1])
+
+    again = opencl.replay(work)
+    for call in range(1, 6):
+        again()
+        junk = opencl.from_numpy(np.full(1 << 12, 7, np.float32))  # not where y was
+        expected = np.array([call, 2 * call], np.float32)
+        np.testing.assert_array_equal(opencl.to_numpy(x), np.repeat(expected[:, None], 1 << 12, 1))
+    assert opencl.to_numpy(junk)[0] == 7
+    outer = opencl.replay(lambda: [again(), again()])
+    with profile() as seen:
+        outer()
+    assert len([x for x in seen.spans if x.entry.kind == "launch"]) == 12
+    for _ in range(3):
+        outer()
+    assert opencl.to_numpy(x)[:, 0].tolist() == [13, 26]
+
+
+def test_work_that_copies_is_done_as_it_is(opencl: Any) -> None:
+    x, host = opencl.from_numpy(np.zeros(64, np.float32)), []
+
+    def work() -> None:
+        add_one[64](x)
+        host.append(opencl.to_numpy(x)[0])
+
+    again = opencl.replay(work)
+    for _ in range(4):
+        again()
+    assert host == [1, 2, 3, 4]
+
+
+def test_what_a_driver_says_of_captured_launches_is_raised(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any
+) -> None:
+    again = opencl.replay(lambda: add_one[64](x))
+    x = opencl.from_numpy(np.zeros(64, np.float32))
+    for _ in range(2):
+        again()
+    job = again._job[: -struct.calcsize("=3Q")] + struct.pack("=3Q", 1 << 20, 1, 1)
+    monkeypatch.setattr(again, "_job", job)
+    with pytest.raises(LaunchError, match="captured: INVALID_WORK_GROUP_SIZE"):
+        again()
+
+
+@kernel
+def copy_to(x: kl.Array, y: kl.Array) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        y[i] = x[i]
 
 
 @kernel

@@ -98,7 +98,7 @@ def products(method: Method) -> float:
 
 def tiles_of(method: Any) -> Any:
     if isinstance(method, Boxes):
-        return method._choices[0]
+        return method._schemes[0][0]
     shape = method.shape
     count = shape.images * shape.groups
     size = shape.filters // shape.groups, prod(shape.result), count

@@ -11,7 +11,6 @@ import portable as pt
 from portable.conv.direct.box_kernels import BoxPlan, multiply_boxes, sum_boxes
 from portable.conv.direct.grouped import GroupPlan, convolve_groups
 from portable.conv.geometry import Window
-from portable.conv.winograd.product_kernels import multiply_many
 from portable.dtypes import DType
 from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.lang.emit import generate
@@ -37,10 +36,6 @@ SUMS = {
     "PLAN": BoxPlan(WINDOW, (1, 8, 8), Tiling(128, 64, 64, 4, units=True, warp_specialised=True)),
     "ACC": pt.float32,
 }
-MANY = {
-    "TILING": Tiling(64, 64, 32, 2, units=True, split=True), "RUN": 1, "DOWN": True,
-    "ACC": pt.float32,
-}  # fmt: skip
 
 
 def source(
@@ -48,7 +43,7 @@ def source(
 ) -> str:
     """The PTX for arrays of so many dimensions, all of them in the plainest layout."""
     specs = [ArraySpec(dtype, (*["any"] * (n - 1), "unit"), aligned=True, boxed=True) for n in dims]
-    more = [StaticSpec(None)] * {sum_boxes: 0, multiply_boxes: 2, multiply_many: 1}[kernel]
+    more = [StaticSpec(None)] * {sum_boxes: 0, multiply_boxes: 2}[kernel]
     wanted = Specialisation(
         (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
     )
@@ -72,8 +67,6 @@ def test_they_compile() -> None:
     sums = source(sum_boxes, pt.float16, (4, 4, 5), SUMS, 288)
     assert "cp.async.bulk.tensor.4d" in sums
     assert "wgmma" in sums
-    many = source(multiply_many, pt.float32, (5, 5, 5), MANY, 128)
-    assert many.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") == 3 * 4 * 2 * 4
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from portable.backend import Device
 from portable.conv import prepare
 from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
 from portable.conv.direct.direct import tiles_for
-from portable.conv.tuning import entry_of, tiles_of_blocks, winograd_choices
-from portable.tune.table import device_keys, lookup, record, state, user_table
+from portable.conv.tuning import entry_of, tiles_of_blocks
+from portable.tune.table import device_keys, record, state, user_table
 from portable.tune.tunable import Tunable
 
 
@@ -29,9 +29,8 @@ def ones(device: Device, shape: tuple[int, ...]) -> Any:
 
 
 def choice(device: Device, **others: Any) -> dict[str, Any]:
-    """One that every device takes, of Winograd's method."""
-    found = lookup(TUNABLE.space, pt.float32, device.capabilities)[0]
-    return {name: found[name] for name in TUNABLE.space.values} | others
+    """One that every device takes."""
+    return {name: TUNABLE.space.left_out.get(name) for name in TUNABLE.space.values} | others
 
 
 def test_gathered_products_take_tiles_that_a_device_has_room_for() -> None:
@@ -59,10 +58,8 @@ def test_an_entry_for_a_shape_is_for_that_shape(device: Device) -> None:
 def test_blocks_are_as_the_table_has_them(device: Device) -> None:
     shape = prepare((2, 8, 9, 9), ones(device, (8, 8, 3, 3)))._route.method.shape
     key = device_keys(device.capabilities)[0]
-    entry = entry_of((8, 9, 9, 8, 2), choice(device, T=64, BN=64, RUN=4))
+    entry = entry_of((8, 9, 9, 8, 2), choice(device, ALGORITHM="winograd4", T=64))
     record("conv", pt.float32, key, [entry])
-    found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, 36, state())
-    assert (found[0]["T"], found[0]["RUN"]) == (64, 4)
     assert tiles_of_blocks(device.capabilities, pt.float32, shape, state()) == (64,)
 
 
@@ -75,17 +72,16 @@ def test_what_is_tuned_is_verified(device: Device, tunable: Tunable, algorithm: 
     assert not problem.error() <= 1, "the result is to be cleared"
 
 
-def test_what_processors_do_not_read_is_not_searched() -> None:
-    """Of Winograd's method with channels first, the algorithm and the tiles of a block alone."""
-    core = pt.device("simulator:intel-cpu")
-    fits, usual = TUNABLE.space.fits, choice(core, ALGORITHM="winograd4", BM=48, BN=32, BK=64)
-    for tiles in (32, 64, 128):
+def test_what_is_not_read_is_not_searched() -> None:
+    """Of Winograd's method the algorithm, and on processors the tiles of a block alone."""
+    core, gpu = (pt.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
+    fits, usual = TUNABLE.space.fits, choice(core, ALGORITHM="winograd4")
+    assert fits(usual, pt.float32, gpu.capabilities)
+    assert not fits(usual | {"T": 64}, pt.float32, gpu.capabilities)
+    for tiles in (16, 64, 128):
         assert fits(usual | {"T": tiles}, pt.float32, core.capabilities)
-    for other in ({"BM": 24}, {"BN": 16}, {"BK": 32}, {"RUN": 4}):
+    for other in ({"BM": 24}, {"BN": 16}, {"BK": 32}):
         assert not fits(usual | other, pt.float32, core.capabilities)
-        assert fits(usual | other, pt.float16, core.capabilities)
-        assert TUNABLE_WEIGHTS.space.fits(usual | other, pt.float32, core.capabilities)
-    assert fits(usual | {"T": 16, "BN": 16}, pt.float64, core.capabilities)
 
 
 def test_sizes_and_choices(device: Device) -> None:

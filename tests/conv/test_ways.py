@@ -11,10 +11,18 @@ import portable as pt
 from portable import sim
 from portable.backend import Device
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, prepare
+from portable.conv.direct.boxes import Boxes, blocks_of
 from portable.conv.direct.depthwise import Depthwise
 from portable.conv.direct.grouped import Grouped
 from portable.conv.direct.lanes import Lanes
+from portable.conv.direct.parted import Parted
+from portable.conv.direct.product import Product
+from portable.conv.direct.windows import FewFilters
+from portable.conv.geometry import geometry
+from portable.conv.route import route
 from portable.conv.winograd.points import transforms
+from portable.dtypes import dtype, float16, float32
+from portable.tune.table import state
 from tests.support.devices import day
 
 from .reference import Case, Host, bounds, gradients, results
@@ -37,6 +45,7 @@ CASES = {
     "phases of strides": Case((1, 6, 14, 50), (10, 6, 3, 3), (3, 2), (2, 4), (2, 1)),
     "windows apart": Case((2, 6, 12, 9), (10, 6, 2, 2), (2, 2)),
     "three channels": Case((2, 3, 9, 11), (16, 3, 3, 3), (1, 2), (1, 1)),
+    "one tap, three channels": Case((1, 3, 10, 24), (16, 3, 1, 1)),
     "rows of odd pixels": Case((2, 5, 5, 5), (128, 5, 1, 1)),
     "only behind": Case((1, 2, 7, 8), (3, 2, 3, 3), padding=((0, 2), (0, 1))),
 }
@@ -85,7 +94,9 @@ def test_ways(device: Device, name: str, layout: str) -> None:
     check(CASES[name], layout)
 
 
-@pytest.mark.parametrize("name", ["depthwise", "four channels a group", "a first layer"])
+@pytest.mark.parametrize(
+    "name", ["depthwise", "four channels a group", "a first layer", "one tap, three channels"]
+)
 def test_halves(device: Device, name: str) -> None:
     check(CASES[name], "NHWC", np.float16)
 
@@ -97,6 +108,19 @@ def test_without_races(number: int) -> None:
     with pt.use(f"simulator:{profile}"), sim.checks(completion="early"):
         for layout in LAYOUTS:
             check(case, layout)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 64, 6, 7), (3, 64, 5, 5), padding=(2, 1)),
+        Case((1, 12, 9, 14), (20, 12, 3, 3), (2, 2), (1, 1)),
+    ],
+    ids=["few filters of many taps", "some channels, strides"],
+)
+def test_by_work_items_and_windows(case: Case) -> None:
+    with pt.use("simulator:h200"), sim.checks(completion="early"):
+        check(case, "NCHW")
 
 
 def test_which_way_they_go() -> None:
@@ -112,6 +136,35 @@ def test_which_way_they_go() -> None:
     assert [way(processor, layout, 64) for layout in LAYOUTS] == [Depthwise, Depthwise]
     assert [way(processor, layout, 6) for layout in LAYOUTS] == [Lanes, Grouped]
     assert [way(crowd, layout, 64) for layout in LAYOUTS] == [Grouped, Grouped]
+
+
+@pytest.mark.parametrize(
+    ("shape", "filters", "stride", "layout", "kind", "wanted"),
+    [
+        ((32, 440, 14, 14), (16, 440, 7, 7), 1, "NCHW", np.float32, FewFilters),
+        ((1, 24, 21, 21), (256, 24, 7, 7), 1, "NCHW", np.float32, Parted),
+        ((4, 16, 14, 14), (448, 16, 1, 1), 2, "NCHW", np.float32, Grouped),
+        ((32, 112, 112, 3), (112, 3, 1, 1), 1, "NHWC", np.float16, Grouped),
+        ((4, 56, 56, 240), (152, 240, 1, 1), 1, "NHWC", np.float16, Boxes),
+        ((32, 56, 56, 256), (128, 256, 1, 1), 1, "NHWC", np.float16, Product),
+    ],
+)
+def test_layers_that_were_cliffs(
+    shape: Any, filters: Any, stride: int, layout: Any, kind: Any, wanted: type
+) -> None:
+    """On an H200: by the way that took least of all that were timed."""
+    with pt.use("simulator:h200"):
+        extents = tuple(shape[i] for i in (0, 3, 1, 2)) if layout == "NHWC" else shape
+        taps = filters[2]
+        case = geometry(extents, filters, (stride, stride), (taps // 2,) * 2, (1, 1), 1)
+        method = route(pt.device(), case, dtype(kind), layout, "auto", state()).method
+    assert type(method) is wanted
+
+
+def test_groups_share_a_block_where_their_copies_cost_more() -> None:
+    shape = geometry((16, 56, 112, 112), (408, 28, 3, 3), (2, 2), (1, 1), (1, 1), 2)
+    assert blocks_of(shape, float16, True) == 1
+    assert blocks_of(shape, float32, True) == 2
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 112, 112), (2, 2048, 7, 7), (3, 3, 1, 5000)])

@@ -274,6 +274,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
     "bidiagonalize_each": "tests/linalg/test_direct.py",
     "iterate_bidiagonal sort_vectors": "tests/linalg/test_bidiagonal.py",
+    "change_both_sides": "tests/linalg/test_symmetric_panels.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values make_lines take_squares "
     "orthogonal_factors "
     "factor_shifted_bands apply_hops put_ones spread_hops square_bidiagonal store_shifted "
@@ -288,7 +289,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "add_grams deviations gram_rows multiply_rows": "tests/linalg/test_qr.py",
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
-    "multiply_many arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
+    "arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
     "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
     "add_up_filters add_up_taps clear_pixels sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,22 @@ def test_a_copy_engine_is_told_of_boxes() -> None:
     if cuda_missing():
         pytest.skip(str(cuda_missing()))
     compile_cuda(program, "sm_90a")
+
+
+def test_opencl_finds_what_tells_of_boxes_by_the_number_of_the_parameter() -> None:
+    sizes, through = sizes_of((128, 64, 64), 3), replace(ENGINE, dialect="opencl", vendor="nvidia")
+    made = translated(in_turn, dt.float16, dt.float32, 384, through, "RC", **sizes)
+    program = generate(made, through)
+    signature = program.source.partition(f"void {program.entry}(")[2].partition(")")[0].split(",")
+    boxes = [i for i, x in enumerate(program.arguments) if x.kind == "box"]
+    assert len(boxes) == 2
+    for i in boxes:
+        name = signature[i].split()[-1]
+        assert (
+            f'mov.b64 %0, {program.entry}_param_{i}; cvta.param.u64 %0, %0;" : "=l"(pt_{name})'
+            in (program.source)
+        )
+        assert f'"l"(pt_{name})' in program.source
 
 
 @pytest.mark.parametrize("layouts", ["Rr", "rR"])

@@ -45,6 +45,25 @@ def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
     assert losses[-1] < 0.01 * losses[0]
 
 
+def test_the_gradient_of_a_gradient_is_refused_by_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+
+    @for_torch
+    def layer(w: Any, x: Any) -> Any:
+        y = torch.empty_like(x)
+        waves[x.numel()](w, x, y)
+        return y
+
+    w = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    x = torch.rand(N, dtype=torch.float64, requires_grad=True)
+    seed = torch.ones(N, dtype=torch.float64)
+    slopes = [torch.autograd.grad(layer(w, x), x, grad_outputs=seed)[0] for _ in range(2)]
+    assert torch.equal(*slopes)  # the seed is as it was: Warp's issue 1732
+    (slope,) = torch.autograd.grad(layer(w, x), x, grad_outputs=seed, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        torch.autograd.grad((slope * x).sum(), x)
+
+
 def test_a_kernel_that_jax_differentiates() -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)

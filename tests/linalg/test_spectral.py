@@ -17,6 +17,7 @@ from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
+from portable.linalg.spectral import reductions
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors
 from tests.linalg.spectral_matrices import (
@@ -74,6 +75,15 @@ def test_eigenvectors_in_stages(device: Device, name: str, dtype: str) -> None:
     check_eigh(a, values, vectors)
     alone = on(device, eigvalsh, a)
     assert np.max(np.abs(alone - values)) <= 60 * np.finfo(alone.dtype).eps * np.max(np.abs(values))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_eigenvectors_by_several_cores(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Small matrices are one core's."""
+    device, a = portable.device("cpu:native"), HERMITIAN["random"](150, dtype)
+    monkeypatch.setattr(reductions, "_CACHED_SYMMETRIC", 0)
+    monkeypatch.setattr(reductions, "_step_shape", reductions._step_shape.__wrapped__)
+    check_eigh(a, *on(device, eigh, a))
 
 
 @pytest.mark.needs_compiler

@@ -7,6 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
+from portable.linalg.base.tiling import Tiling
 from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.linalg.spectral.banded import factor_shifted_bands
 from portable.linalg.spectral.bidiagonal_kernels import Bidiagonal, bidiagonalize_in_panels
@@ -15,6 +16,7 @@ from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeSha
 from portable.linalg.spectral.rotations import Factors, svd_by_rotations
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
 from portable.linalg.spectral.step_kernels import StepShape
+from portable.linalg.spectral.symmetric_panels import change_both_sides
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -63,7 +65,7 @@ def reductions(capabilities: Capabilities, dtype: str) -> list[Program]:
 
 
 def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
-    """What divide and conquer launches, and what factors bands."""
+    """What divide and conquer launches, and what changes matrices and factors bands."""
     x, pairs = np.empty((2, 9), dtype), np.empty((2, 9, 2), dtype)
     i, places = np.empty((2, 9), np.int32), np.empty((2, 9, 2), np.int32)
     kept = Kept(x, x, i, x, i, places, pairs, i, i[0])
@@ -71,8 +73,10 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     shape = MergeShape(singular=True, lanes=1, team=32)
     factor = np.empty((2, 9, 9), dtype)
     blocks, joined = Blocks(x, factor, factor), Joined(x, x, i)
+    squares = Tiling(64, 64, 16, 2, units=True)
     return [
-        program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16),
+        program(change_both_sides, capabilities, (128, 1, 1), x, x, x, TILING=squares),
+        program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16, EACH=4),
         program(deflate, capabilities, LINE, blocks, x, x, joined, kept, SHAPE=shape),
         program(solve_secular, capabilities, LINE, kept, roots, SHAPE=shape),
         program(refine_weights, capabilities, LINE, kept, roots, SHAPE=shape),

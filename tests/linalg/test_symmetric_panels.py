@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import portable
 from portable import lang as kl
+from portable.lang.launch.geometry import groups
+from portable.linalg.base.tiling import Tiling
 from portable.linalg.factorisations.matrices import copied, turned
-from portable.linalg.spectral.symmetric_panels import symmetric_panels
+from portable.linalg.spectral.symmetric_panels import change_both_sides, symmetric_panels
 from portable.sim import checks
 from tests.linalg.spectral_matrices import hermitian, random
 
@@ -33,25 +33,15 @@ def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int)
     assert np.linalg.norm(q @ band @ q.T - a, 2) <= 30 * eps * np.linalg.norm(a, 2)
 
 
-def test_work_at_the_same_time_is_repeated_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time it is prepared, each piece by itself; from the third on both go at once."""
-    device, pairs = portable.device("cpu:native"), list[int]()
-    a = hermitian(random((64, 64), "float32"))
-
-    def counted(first: Callable[[], object], second: Callable[[], object]) -> None:
-        pairs[-1] += 1
-        second()
-        first()
-
-    monkeypatch.setattr(device, "at_once", counted)
-    panels, reduce = symmetric_panels(device, 64, 16, kl.f32, wanted=True)
-    bands = []
-    for _ in range(3):
-        pairs.append(0)
-        copied(device, a[None], turned(panels.whole))
-        reduce()
-        bands.append(panels.whole[0].copy())
-    assert pairs[2] == pairs[0] > 1
-    assert not pairs[1]
-    for band in bands[1:]:
-        np.testing.assert_allclose(np.tril(band), np.tril(bands[0]), atol=1e-3)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 16, 45, 64])
+def test_a_symmetric_change_reaches_both_sides(n: int, dtype: str) -> None:
+    """Squares of 16, of which some lie on the diagonal and some reach beyond the matrix."""
+    z, v, c = random((n, 4), dtype), random((n, 4), dtype, 1), random((n, n), dtype)
+    left, right = np.hstack([z, v]), np.hstack([v, z]).T.copy()
+    c = hermitian(c)
+    wanted, half = c - left @ right, -(-n // 32)
+    with portable.use("simulator"):
+        launch = change_both_sides[groups(2 * half + 1, half), 16]
+        launch(left, right, c, TILING=Tiling(16, 16, 8, 2, units=False))
+    np.testing.assert_allclose(c, wanted, atol=100 * np.finfo(dtype).eps)

@@ -228,9 +228,8 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: plan.Pass, kind
     steps = plan.radices(step.length, _LARGEST_RADIX)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
-    twiddles = plan.found_table(
-        recipe, partial(plan.TABLES, device, kind, plan.stage_rotations, steps)
-    )
+    find = partial(plan.TABLES, device, kind, plan.stage_rotations, steps)
+    twiddles = plan.found_table(recipe, find)
     between = plan.rotations_between(recipe, device, kind, step)
     fitting = Form.FITTING if _is_fitting(x, out, step) else None
     given, form_in = _as_taken(x, step.options)
@@ -249,11 +248,8 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: plan.Pass, kind
 
 def _table(x: Any) -> Any:
     """A table as the kernel takes it."""
-    return (
-        plan.in_words(x)
-        if x is None or x.dtype is complex64
-        else plan.as_real_pairs(x, Form.WITHIN)
-    )
+    words = x is None or x.dtype is complex64
+    return plan.in_words(x) if words else plan.as_real_pairs(x, Form.WITHIN)
 
 
 def _as_taken(x: Any, options: plan.PassOptions) -> tuple[Any, str | None]:

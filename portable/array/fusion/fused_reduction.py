@@ -11,15 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from portable.array.fusion.fused_reduction_kernel import (
-    MOST_DIMENSIONS,
-    Extents,
-    Parts,
-    Reductions,
-    Shares,
-    Steps,
-    fused_reduction,
-)
+from portable.array.fusion import fused_reduction_kernel
 from portable.array.fusion.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
@@ -258,8 +250,8 @@ def plan_of_reductions(
     work = _work(device.capabilities, trace, operands, extents, kept)
     kinds = tuple(r.merge.kind for r in trace.reductions)
     made = tuple(x.dtype for x in results)
-    reductions = Reductions(
-        Steps(tuple(x.how for x in operands), tuple(trace.steps)),
+    reductions = fused_reduction_kernel.Reductions(
+        fused_reduction_kernel.Steps(tuple(x.how for x in operands), tuple(trace.steps)),
         tuple(r.value for r in trace.reductions),
         tuple(r.merge for r in trace.reductions),
         tuple(r.is_mean for r in trace.reductions),
@@ -278,7 +270,7 @@ def plan_of_reductions(
         first = _launch(device, given, parts, outs if alone else [], work, reductions)
         if not alone:
             again = _of_parts(work)
-            as_they_are = Steps((FULL,) * len(kinds), ())
+            as_they_are = fused_reduction_kernel.Steps((FULL,) * len(kinds), ())
             merging = replace(reductions, steps=as_they_are, values=tuple(range(len(kinds))))
             second = _launch(device, parts, [], outs, again, merging)
     ranges = tuple(trace.ranges)
@@ -302,7 +294,7 @@ def _counted(
     )
     inner, inner_steps = _collapsed(shape, strides, order[split:])
     extents = (*outer, *inner)
-    if len(extents) > MOST_DIMENSIONS:
+    if len(extents) > fused_reduction_kernel.MOST_DIMENSIONS:
         refuse(f"a reduction of views that are {len(extents)} dimensions apart in memory")
     steps = [(*a, *b) for a, b in zip(outer_steps, inner_steps, strict=True)]
     return extents, len(outer), steps
@@ -372,16 +364,16 @@ def _launch(
     parts: Sequence[ArrayView],
     outs: Sequence[ArrayView],
     work: _Work,
-    reductions: Reductions,
+    reductions: fused_reduction_kernel.Reductions,
 ) -> Repeatable:
     """The launch for arrays like these."""
     counts = device.view(_counts(device, work.rows)()) if parts and outs else None
-    extents = Extents(work.extents, work.sections, work.count)
-    args = tuple(given), Parts(tuple(parts), counts), tuple(outs), extents
-    shares = Shares(work.kept, work.lanes, work.width)
+    extents = fused_reduction_kernel.Extents(work.extents, work.sections, work.count)
+    args = tuple(given), fused_reduction_kernel.Parts(tuple(parts), counts), tuple(outs), extents
+    shares = fused_reduction_kernel.Shares(work.kept, work.lanes, work.width)
     constants = {"REDUCTIONS": reductions, "SHARES": shares}
     groups = work.rows * work.sections
-    launcher = fused_reduction[groups * work.width, work.width]
+    launcher = fused_reduction_kernel.fused_reduction[groups * work.width, work.width]
     return launcher.repeatable_on(device, args, constants)
 
 

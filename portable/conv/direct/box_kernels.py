@@ -14,6 +14,7 @@ from portable import lang as kl
 from portable.conv.geometry import Pair, Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.lang.launch.enqueued import enqueue
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.schedules import tile_position
@@ -312,26 +313,36 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
 def arrange_filters(
     w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TAPS: Pair, TURNED: bool
 ) -> None:
-    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``.
+    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``, of five dimensions with rows of taps first.
 
     `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
     A block of K filters is `merged` groups of so many filters, which see their own channels: others
     get zeros. Zero beyond the taps, and the filters of a block: vectors are read whole.
     """
-    at, c = kl.global_id(0), kl.global_id(1)
-    block, k = at // out.shape[3], at % out.shape[3]
-    if block < out.shape[2] and c < out.shape[1]:
-        depth, (R, S) = out.shape[1] // merged, TAPS
+    at, c, LAST = kl.global_id(0), kl.global_id(1), out.ndim - 1
+    block, k = at // out.shape[LAST], at % out.shape[LAST]
+    if block < out.shape[LAST - 1] and c < out.shape[LAST - 2]:
+        depth, (R, S) = out.shape[LAST - 2] // merged, TAPS
         group, channel = block * merged + k // filters, c % depth
         seen = k < filters * merged and c // depth == k // filters
         first, second = group * filters + k % filters, channel
         if TURNED:
             first, second = group * depth + channel, k % filters
-        for tap in range(out.shape[0]):
+        for tap in range(out.shape[0] if LAST == 3 else out.shape[0] * out.shape[1]):
             value, from_tap = kl.accumulator(out.dtype)(0), R * S - 1 - tap if TURNED else tap
             if seen and tap < R * S:
                 value = value.dtype(w[first, second, from_tap // S, from_tap % S])
-            out[tap, c, block, k] = value
+            if LAST == 3:
+                out[tap, c, block, k] = value
+            else:
+                out[tap // out.shape[1], tap % out.shape[1], c, block, k] = value
+
+
+def arrange(w: Any, room: Any, filters: int, merged: int = 1, turned: bool = False) -> None:
+    """Enqueues `arrange_filters`, whose arguments it takes."""
+    depth, blocks, count = room.shape[-3:]
+    launcher = arrange_filters[(blocks * count, max(1, depth)), None]
+    enqueue(launcher, w, room, filters, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
 
 
 @function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Final
@@ -12,14 +12,14 @@ from portable.conv.direct.adding import clear
 from portable.conv.direct.box_kernels import (
     BoxPlan,
     add_parts,
-    arrange_filters,
+    arrange,
     gather_patches,
     multiply_boxes,
 )
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split, most_workspace
-from portable.conv.tuning import direct_choices
+from portable.conv.tuning import Scheme, direct_schemes
 from portable.dtypes import DType, float32
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.enqueued import enqueue
@@ -47,13 +47,6 @@ _RUN: Final = 8
 FARTHEST: Final = 8
 """The largest stride that copy engines take; of larger ones patches are written out."""
 
-_FEWEST_STEPS: Final = 8
-"""Of a part of a sum, beside which it costs little to write the part and to add it."""
-
-_AT_WORK: Final = 512
-"""Work-items that keep a compute unit busy: on an H200 3 x 3 with stride 2 of 512 channels of 8
-images of 14 x 14 took 0.48 of the time in parts for four workgroups of 128 a unit."""
-
 _MOST_SLOTS: Final = 8
 _KEPT: Final = 4096
 """Bytes of local memory for what is no slot of a ring."""
@@ -67,8 +60,9 @@ _HALO: Final = 0.02
 _EDGES: Final = (32, 64)
 """Of what tiles of channels and of filters are multiples, about."""
 
-_COPIED: Final = 1.4
-"""What products cost whose images are copied first, so that channels of blocks are aligned."""
+_COPIED: Final = 2000.0
+"""Products in whose time an element of images is copied, so that channels of blocks are aligned: 3
+x 3 with stride 2 of two groups of 28 to 204 channels took 218 us so on an H200, 82 in one block."""
 
 _MOST_FOR_NOTHING: Final = 32
 """Products for each that counts up to which groups are multiplied with others' channels."""
@@ -175,8 +169,10 @@ def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
     possible = [n for n in range(1, groups + 1) if groups % n == 0]
 
     def cost(blocks: int) -> float:
-        copied = blocks > 1 and shape.channels // blocks % aligned > 0
-        return products_of(shape, blocks) * (_COPIED if copied else 1.0)
+        products = shape.images * prod(shape.result) * shape.window.count
+        copied = blocks > 1 and kind.itemsize == 2 and shape.channels // blocks % aligned > 0
+        pixels = shape.images * shape.height * shape.width * shape.channels
+        return products * products_of(shape, blocks) + _COPIED * pixels * copied
 
     return min(possible, key=cost)
 
@@ -243,26 +239,26 @@ class Boxes(Method):
 
     @cached_property
     def along_channels(self) -> bool:
-        """Whether filters lie along channels, as warpgroups want all but halves."""
-        warpgroups = "wgmma.tf32" in self.device.capabilities.matrix_units
-        return self.splits == "first" and warpgroups and self.seen is self.shape
+        """Whether filters lie along channels, of which warpgroups take tiles of any width."""
+        kind = "tf32" if self.splits == "first" else self.kind.short
+        return f"wgmma.{kind}" in self.device.capabilities.matrix_units
 
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Filters as matrices (taps, C, blocks, K) of blocks, patches being channels of a tap."""
         shape, blocks, space = self.shape, self.blocks, self.device.namespace()
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
-        extents = taps, depth, blocks, self.padded(count)
-        if self.along_channels:
-            laid_out = self.device.empty((taps, blocks, count, self.padded(depth)), self.kind)
-            room = space.permute_dims(laid_out[..., :depth], (0, 3, 1, 2))
-        else:
-            room = self.device.empty(extents, self.kind)
-        launcher = arrange_filters[(blocks * room.shape[3], depth), None]
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
-        if self.patches or self.seen is not shape:
-            room = space.reshape(room, (self.window.count, -1, 1, room.shape[3]))
-        return room[..., :count]
+        steps = self.window.count
+        if self.along_channels:
+            deep = taps // steps * depth
+            laid_out = self.device.empty((steps, blocks, count, self.padded(deep)), self.kind)
+            laid_out = laid_out[..., :deep]
+            room = space.reshape(laid_out, (steps, blocks, count, taps // steps, depth))
+            arrange(w, space.permute_dims(room, (0, 3, 4, 1, 2)), each, merged, turned)
+            return space.permute_dims(laid_out, (0, 3, 1, 2))
+        room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
+        arrange(w, room, each, merged, turned)
+        return space.reshape(room, (steps, -1, blocks, room.shape[3]))[..., :count]
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
         """Makes results of images."""
@@ -333,8 +329,8 @@ class Boxes(Method):
         if residual is not None and self.layout == "NCHW":
             residual = self.device.namespace().permute_dims(residual, (0, 2, 3, 1))
 
-        def use(choice: Parameters) -> None:
-            launcher, plan = self._planned(choice, tuple(places), w.shape[1], residual is None)
+        def use(scheme: Scheme) -> None:
+            launcher, plan = self._planned(scheme, tuple(places), residual is None)
             if plan.parts == 1:
                 beside, sums, last = (bias, residual), target, activation
             else:
@@ -346,7 +342,7 @@ class Boxes(Method):
                 adder = add_parts[prod(out.shape), None]
                 enqueue(adder, sums, target, bias, residual, ACTIVATION=activation)
 
-        first_accepted(self._choices, use)
+        first_accepted(self._schemes, use)
         if target is not out:
             copy_into(target, out)
 
@@ -355,19 +351,17 @@ class Boxes(Method):
         """By choice and places: one object each, which launches recognise at once."""
         return {}
 
-    def _planned(
-        self, choice: Parameters, places: Box, depth: int, alone: bool
-    ) -> tuple[Launcher, BoxPlan]:
-        """How results of so many places are multiplied by filters of so many channels.
+    def _planned(self, scheme: Scheme, places: Box, alone: bool) -> tuple[Launcher, BoxPlan]:
+        """How results of so many places are multiplied by filters.
 
         Tiles are made in turn where nothing is added to sums, which would be read first.
         """
-        key, window = (id(choice), places, alone), self.window
+        (choice, parts), window = scheme, self.window
+        key = id(choice), parts, places, alone
         if key not in self._plans:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * self.blocks * -(-self.shape.filters // self.blocks // choice["BN"])
-            parts = self._parts(choice, count, window.count * -(-depth // choice["BK"]))
             resident = choice.get("RESIDENT", 0) if alone and parts == 1 else 0
             slots = self._slots(choice, count * parts)
             given = {**choice, "RESIDENT": resident, "STAGES": slots}
@@ -379,14 +373,6 @@ class Boxes(Method):
             self._plans[key] = multiply_boxes[groups(count), workgroup], plan
         return self._plans[key]
 
-    def _parts(self, choice: Parameters, tiles: int, steps: int) -> int:
-        """Into how many parts sums are cut, where there are too few tiles for all units."""
-        capabilities = self.device.capabilities
-        if capabilities.single_work_items:
-            return 1
-        room = max(1, _AT_WORK // int(choice["WORKGROUP"])) * capabilities.compute_units
-        return max(1, min(room // max(1, tiles), steps // _FEWEST_STEPS))
-
     def _slots(self, choice: Parameters, workgroups: int) -> int:
         """Of the ring: as many as fit where a unit has one workgroup, whose copies come late."""
         can = self.device.capabilities
@@ -397,12 +383,26 @@ class Boxes(Method):
         return max(int(choice["STAGES"]), min(_MOST_SLOTS, most))
 
     @cached_property
-    def _choices(self) -> tuple[Parameters, ...]:
+    def _schemes(self) -> tuple[Scheme, ...]:
         if self.choice is not None:
-            return (self.choice,)
-        capabilities, kind = self.device.capabilities, self.kind
-        given = state(), self.splits, self.blocks
-        return direct_choices(capabilities, kind, self.shape, *given)
+            return ((self.choice, 1),)
+        given = self.kind, self.multiplied, state(), self.splits, self.blocks
+        return direct_schemes(self.device, *given)
+
+    @property
+    def multiplied(self) -> Geometry:
+        """The convolution by whose extents tiles are chosen: as it is seen, patches of one tap."""
+        if not self.patches:
+            return self.seen
+        shape = self.shape
+        return replace(
+            shape,
+            channels=shape.window.count * shape.channels,
+            window=POINT,
+            height=shape.result[0],
+            width=shape.result[1],
+            behind=None,
+        )
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange
 from portable.conv.geometry import Geometry, Pair, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, activated
@@ -243,6 +243,16 @@ _DEEPEST: Final = 512
 took 1.1 to 2 times as long on an H200 for 3 channels (4 x 4 taps apart 1.8, 7 x 7 with stride 2
 1.1), windows written out for a product 0.8 to 2 times."""
 
+_MOST_STRIDED: Final = 24
+_FEW_FILTERS: Final = 40
+_FEW_TAPS: Final = 25
+"""Channels up to which, with strides, one tap and other taps of few filters go so: on an H200 one
+tap of 16 to 448 channels took 3.2 us instead of 9, 5 x 5 of 24 to 24 62 instead of 162."""
+
+_FEWEST_ALIGNED: Final = 4
+"""Channels up to which rows of halves are no operand of matrix units: one tap of 3 to 112 channels
+of 32 images of 112 x 112 took 28 us instead of 187 so on an H200."""
+
 _WIDE: Final = 16
 """Bytes of a vector of filters that neighbouring work-items read for other pixels."""
 
@@ -255,6 +265,9 @@ _WIDEST: Final = 100
 next to nothing in registers. 7 x 7 with stride 2 of 3 to 64 channels of 224 x 224 took 23, 83 and
 312 us of 1, 8 and 32 images so on an H200, with four results in a column 2,494 and 11,099 us of 8
 and 32; 5 x 5 of doubles spilt 18 KB a work-item."""
+
+_WITH_CHANNELS_LAST: Final = ((1, (1, 8)),)
+"""The same of neighbouring results: of 4 or of two rows it took as long, of 2 x 4 vectors twice."""
 
 _ENOUGH: Final = 320
 """Work-items of a compute unit."""
@@ -279,11 +292,24 @@ def has_few_channels(shape: Geometry, crowd: bool = False) -> bool:
     return shape.groups > 1 and 0 < depth <= most
 
 
-def is_first_layer(shape: Geometry) -> bool:
-    """Whether few channels are all there are, and products few beside what is written."""
-    plain = (shape.window.count, shape.window.stride) == (1, (1, 1))
-    few = shape.groups == 1 and 0 < shape.channels <= _MOST_CHANNELS
-    return few and shape.depth <= _DEEPEST and not plain
+def is_first_layer(shape: Geometry, last: bool = False) -> bool:
+    """Whether few channels are all there are, and products few beside what is written.
+
+    Parameters
+    ----------
+    shape : Geometry
+    last : bool
+        Whether channels are neighbours, of which matrix units read rows that are aligned.
+    """
+    if shape.groups > 1 or not 0 < shape.channels <= _MOST_STRIDED:
+        return False
+    strided, one = shape.window.stride != (1, 1), shape.window.count == 1
+    if last:
+        return one and shape.channels <= _FEWEST_ALIGNED
+    if shape.channels > _MOST_CHANNELS:
+        few = shape.filters <= _FEW_FILTERS and shape.window.count <= _FEW_TAPS
+        return strided and (one or few)
+    return shape.depth <= _DEEPEST and (strided or not one)
 
 
 @dataclass(frozen=True)
@@ -296,8 +322,7 @@ class Grouped(Method):
         depth, each = shape.channels // shape.groups, shape.filters // shape.groups
         extents = (shape.window.count, depth, shape.groups, each)
         room = self.device.empty(extents, self.kind.register)
-        launcher = arrange_filters[(shape.filters, depth), None]
-        enqueue(launcher, w, room, each, 1, TAPS=shape.window.taps, TURNED=turned)
+        arrange(w, room, each, turned=turned)
         return self.device.namespace().reshape(room, (*shape.window.taps, depth, shape.filters))
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -318,7 +343,7 @@ class Grouped(Method):
     @cached_property
     def plan(self) -> GroupPlan:
         """How work-items take results."""
-        if self.layout == "NCHW" and self.shape.groups == 1:
+        if self.shape.groups == 1:
             return self._plan_of_first_layers
         shape = self.shape
         depth, filters = shape.channels // shape.groups, shape.filters // shape.groups
@@ -336,12 +361,14 @@ class Grouped(Method):
     def _plan_of_first_layers(self) -> GroupPlan:
         """Of many filters, whose vectors are read for all results of a work-item."""
         shape, (height, width) = self.shape, self.shape.result
-        lanes = gcd(shape.filters, _WIDE // self.kind.register.itemsize)
+        fast = self.layout == "NHWC"
+        lanes = gcd(shape.filters, _WIDE // (self.kind if fast else self.kind.register).itemsize)
         base = GroupPlan(
-            shape.window, (1, 1), 1, lanes, shape.channels, False, False, keep, lanewise=True
+            shape.window, (1, 1), 1, lanes, shape.channels, False, fast, keep, lanewise=True
         )
         plans, wide = [], shape.window.count * self.kind.register.itemsize > _WIDEST
-        for most, (down, across) in (_OF_A_WIDE_ITEM,) if wide else _OF_AN_ITEM:
+        tiles = _WITH_CHANNELS_LAST if fast else (_OF_A_WIDE_ITEM,) if wide else _OF_AN_ITEM
+        for most, (down, across) in tiles:
             filters = max(n for n in range(1, most + 1) if shape.filters // lanes % n == 0)
             tile = min(down, height), min(across, width)
             if filters * prod(tile) * shape.window.count <= _MOST_PRODUCTS:

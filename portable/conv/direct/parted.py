@@ -16,20 +16,18 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.conv.direct.box_kernels import arrange_filters, seen_by
+from portable.conv.direct.box_kernels import arrange, seen_by
 from portable.conv.direct.boxes import FARTHEST, POINT, Boxes, blocks_of, products_of
 from portable.conv.geometry import Geometry, Layout, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue
-from portable.conv.tuning import leaves_units_idle, parted_choices
+from portable.conv.tuning import leaves_units_idle
 from portable.dtypes import DType, float32
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.tune.space import Parameters
-from portable.tune.table import state
 
 PART: Final = 32
 """Channels whose high parts are neighbours; their low ones follow, both of a step of sums."""
@@ -50,8 +48,8 @@ _FEWEST_WITH_TAPS: Final = 2e7
 _FEW_CHANNELS: Final = 8
 _LONG: Final = 128
 """Channels beyond which, and products of a result from which on, patches are copied for few results
-with strides: a gathered product would not cut its sums. 7 x 7 of 344 channels of 14 x 14 took 21
-instead of 2,925 us so on an H200, 3 x 3 of 24 channels 15 instead of 31."""
+that would be gathered: such a product would not cut its sums. 7 x 7 of 344 channels of 14 x 14 with
+stride 2 took 21 instead of 2,925 us so on an H200, of 24 channels of 21 x 21 23 instead of 124."""
 
 _FEWEST_FILTERS: Final = 48
 _FEWEST_OF_GROUPS: Final = 16
@@ -95,7 +93,7 @@ def pays(capabilities: Capabilities, shape: Geometry, kind: DType) -> bool:
     deep = shape.depth >= _FEWEST_DEPTH and shape.filters >= _FEWEST_FILTERS
     if deep and products >= max(fewest, uses * copied):
         return True
-    gathered = strided and shape.channels > _FEW_CHANNELS
+    gathered = shape.channels > _FEW_CHANNELS and (strided or shape.channels < PART)
     return gathered and shape.depth >= _LONG and leaves_units_idle(capabilities, shape)
 
 
@@ -134,8 +132,7 @@ class Parted(Boxes):
         depth, count = shape.channels // blocks, shape.filters // blocks
         room = self.device.empty((shape.window.count, depth, blocks, count), self.kind)
         each, merged = shape.filters // shape.groups, shape.groups // blocks
-        launcher = arrange_filters[(shape.filters, depth), None]
-        enqueue(launcher, w, room, each, merged, TAPS=tuple(w.shape[2:]), TURNED=turned)
+        arrange(w, room, each, merged, turned)
         taps = self.window.count
         arranged = space.reshape(room, (taps, -1, blocks, count))
         laid_out = self.device.empty((taps, blocks, count, self._row // blocks), self.kind)
@@ -165,11 +162,10 @@ class Parted(Boxes):
         height, width, _ = self._rearranged()
         return height * width * self._row, 0
 
-    @cached_property
-    def _choices(self) -> tuple[Parameters, ...]:
-        places = self.shape.images * prod(self.shape.result)
-        size = places, self.shape.filters // self.blocks, self.blocks
-        return parted_choices(self.device.capabilities, size, state())
+    @property
+    def multiplied(self) -> Geometry:
+        """Of pixels' parts, or of those of patches."""
+        return replace(super().multiplied, channels=self._row)
 
 
 @function

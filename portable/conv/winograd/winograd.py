@@ -11,7 +11,7 @@ from portable.conv.direct.parted import PART, doubled, part_filters
 from portable.conv.geometry import Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import accurate, parted_choices, winograd_choices
+from portable.conv.tuning import PARTED, adds_exactly, ranked_schemes
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -20,15 +20,19 @@ from portable.conv.winograd.kernels import (
     transform_results,
 )
 from portable.conv.winograd.points import Transforms, transforms
-from portable.conv.winograd.product_kernels import multiply_many
-from portable.dtypes import DType
+from portable.dtypes import DType, float32
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
-from portable.linalg.base.tiling import Tiling
+from portable.linalg.products.gemm import gemm
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.model import Product
 from portable.tune.space import Parameters
-from portable.tune.table import first_accepted, state
+from portable.tune.table import first_accepted
+
+_BLOCKS: Final = (32, 64, 128)
+_BLOCKS_ALONE: Final = (16, 32, 64)
+"""Tiles that a block may have, for workgroups of many work-items and of one."""
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
@@ -59,6 +63,11 @@ class Winograd(Method):
         """Whether neighbouring channels are neighbours in memory."""
         return self.layout == "NHWC"
 
+    @property
+    def inputs_fast(self) -> bool:
+        """Whether those of transformed images are."""
+        return self.channels_fast
+
     @cached_property
     def by(self) -> Transforms:
         """The transforms."""
@@ -77,27 +86,24 @@ class Winograd(Method):
 
     @cached_property
     def block(self) -> int:
-        """Tiles of a block."""
-        return int(self._choices[0]["T"])
+        """Tiles of a block: all, where these are few."""
+        possible = _BLOCKS_ALONE if self.device.capabilities.single_work_items else _BLOCKS
+        return min((n for n in possible if n >= self.total), default=possible[-1])
 
     @cached_property
     def plan(self) -> TilePlan:
         """How workgroups transform tiles; one object, by which launches are recognised at once."""
         return TilePlan(self.by, self.block, self.channels_fast)
 
-    @cached_property
+    @property
+    def depth(self) -> int:
+        """Channels of a transformed tile."""
+        return self.shape.channels
+
+    @property
     def each(self) -> int:
         """Elements of workspace for a block."""
-        channels = self.shape.channels + self.shape.filters
-        return self.by.inputs**2 * channels * self.block
-
-    @cached_property
-    def _choices(self) -> tuple[Parameters, ...]:
-        if self.choice is not None:
-            return (self.choice,)
-        capabilities, kind = self.device.capabilities, self.workspace_kind
-        matrices = self.by.inputs**2 * self.shape.groups
-        return winograd_choices(capabilities, kind, self.shape, self.total, matrices, state())
+        return self.by.inputs**2 * (self.depth + self.shape.filters) * self.block
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
@@ -111,10 +117,10 @@ class Winograd(Method):
         shape, by = self.shape, self.by
         count, depth = shape.filters // shape.groups, shape.channels // shape.groups
         matrix = (depth, count) if self.channels_fast else (count, depth)
-        u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
+        u = self.device.empty((by.inputs**2, shape.groups, *matrix), self.workspace_kind)
+        u = self.turned(u) if self.channels_fast else u
         if depth:
-            space = (depth, shape.filters)
-            enqueue(transform_filters[space, None], w, self.turned(u)[0], BY=by, TURNED=turned)
+            enqueue(transform_filters[(depth, shape.filters), None], w, u, BY=by, TURNED=turned)
         return u
 
     def run(self, x: Any, filters: Any, out: Any, epilogue: Epilogue, workspace: Any) -> None:
@@ -127,7 +133,11 @@ class Winograd(Method):
             v, m = self.matrices(workspace, blocks)
             if self.shape.channels:
                 self.transform_images(x, v, first)
-            self._multiply(filters, v, m)
+            factors = filters, self.side_by_side(v), self.side_by_side(m)
+            if self.channels_fast:
+                right, left, product = map(self.turned, factors)
+                factors = left, right, product
+            self._multiply(*factors)
             self._transform_results(m, out, epilogue, first)
 
     def transform_images(self, x: Any, v: Any, first: int) -> None:
@@ -135,38 +145,26 @@ class Winograd(Method):
         enqueue(
             transform_images[self.launch(v.shape[0], self.shape.channels)],
             x,
-            self.turned(v),
+            v,
             self.tiles_from(first),
             PLAN=self.plan,
             PADDING=self.shape.window.padding,
         )
 
-    def _multiply(self, u: Any, v: Any, m: Any) -> None:
-        left, right = (v, u) if self.channels_fast else (u, v)
-        blocks, *count, rows, columns = m.shape
+    def _multiply(self, left: Any, right: Any, out: Any) -> None:
+        gemm(left, right, out=out, precision=self.precision)
 
-        def use(choice: Parameters) -> None:
-            tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            runs = -(-blocks // choice["RUN"]) * prod(count)
-            enqueue(
-                multiply_many[groups(runs * tiles), (choice["WORKGROUP"], 1, 1)],
-                left,
-                right,
-                m,
-                None,
-                TILING=Tiling.of(accurate(choice, self.shape, self.device.capabilities)),
-                RUN=choice["RUN"],
-                DOWN=not self.channels_fast,
-                ACC=self.workspace_kind,
-            )
-
-        first_accepted(self._choices, use)
+    @property
+    def precision(self) -> Any:
+        """Of products of single precision."""
+        exact = adds_exactly(self.device.capabilities, self.shape)
+        return "full" if exact or self.workspace_kind is not float32 else "tf32x3"
 
     def _transform_results(self, m: Any, out: Any, epilogue: Epilogue, first: int) -> None:
         staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast
         enqueue(
             transform_results[self.launch(m.shape[0], self.shape.filters)],
-            self.turned(m),
+            m,
             out,
             epilogue.bias,
             epilogue.residual_nchw(self.device, self.layout),
@@ -188,22 +186,28 @@ class Winograd(Method):
         return groups(blocks * self.block * -(-channels // items)), (items, 1, 1)
 
     def matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
-        """Transformed images and products of so many blocks, parts of the workspace."""
-        elements, count, block = self.by.inputs**2, self.shape.groups, self.block
-        matrices, start = [], 0
-        for channels in (self.shape.channels // count, self.shape.filters // count):
-            matrix = (block, channels) if self.channels_fast else (channels, block)
-            extents = (blocks, elements, count, *matrix)
-            part = workspace[start : start + prod(extents)]
-            matrices.append(self.device.namespace().reshape(part, extents))
-            start += prod(extents)
-        return matrices[0], matrices[1]
+        """Transformed images and products (blocks, elements, groups, channels, tiles)."""
+        v = self._matrices(workspace, blocks, self.depth, self.inputs_fast)
+        rest = workspace[prod(v.shape) :]
+        return v, self._matrices(rest, blocks, self.shape.filters, self.channels_fast)
+
+    def _matrices(self, room: Any, blocks: int, channels: int, fast: bool) -> Any:
+        """Those of an element and group side by side, tile after tile or channel after channel."""
+        space, count = self.device.namespace(), self.shape.groups
+        each, elements = channels // count, self.by.inputs**2
+        matrix = (blocks, self.block, each) if fast else (each, blocks, self.block)
+        part = room[: elements * channels * blocks * self.block]
+        made = space.reshape(part, (elements, count, *matrix))
+        return space.permute_dims(made, (2, 0, 1, 4, 3) if fast else (3, 0, 1, 2, 4))
+
+    def side_by_side(self, x: Any) -> Any:
+        """The blocks of `matrices` as one matrix for each element and group."""
+        space, (blocks, *count, tiles) = self.device.namespace(), x.shape
+        return space.reshape(space.permute_dims(x, (1, 2, 3, 0, 4)), (*count, blocks * tiles))
 
     def turned(self, matrices: Any) -> Any:
-        """Matrices seen with tiles, or for filters channels, along their rows."""
-        if not self.channels_fast:
-            return matrices
-        return self.device.namespace().permute_dims(matrices, (0, 1, 2, 4, 3))
+        """Matrices with rows for columns."""
+        return self.device.namespace().permute_dims(matrices, (0, 1, 3, 2))
 
 
 # In single precision whose products Hopper's matrix units make of parts.
@@ -215,11 +219,15 @@ _ITEMS: Final = 256
 class PartedWinograd(Winograd):
     """The same, of transformed tiles whose channels are neighbours, high parts before low ones."""
 
-    @cached_property
-    def each(self) -> int:
-        """Elements of workspace for a block."""
-        channels = doubled(self.shape.channels) + self.shape.filters
-        return self.by.inputs**2 * channels * self.block
+    @property
+    def depth(self) -> int:
+        """Elements of a row of parts of channels."""
+        return doubled(self.shape.channels)
+
+    @property
+    def inputs_fast(self) -> bool:
+        """Whether channels of transformed images are neighbours: they are always."""
+        return True
 
     @cached_property
     def _parts_plan(self) -> TilePlan:
@@ -227,8 +235,10 @@ class PartedWinograd(Winograd):
 
     @cached_property
     def _tiles(self) -> tuple[Parameters, ...]:
-        size = self.shape.filters, self.total, self.by.inputs**2
-        return parted_choices(self.device.capabilities, size, state())
+        product = Product(self.shape.filters, self.total, self.depth, self.by.inputs**2)
+        can = self.device.capabilities
+        ranked = ranked_schemes(can, self.kind, PARTED, product, self.depth, whole=True)
+        return tuple(choice for choice, _ in ranked)
 
     def filters(self, w: Any, turned: bool = False) -> Any:
         """Parts of filters, transformed: a matrix (K, 2 C) for each element."""
@@ -249,30 +259,12 @@ class PartedWinograd(Winograd):
         tiles, padding = self.tiles_from(first), self.shape.window.padding
         enqueue(launcher, x, v, tiles, PLAN=self._parts_plan, PADDING=padding)
 
-    def _multiply(self, u: Any, v: Any, m: Any) -> None:
-        space, units = self.device.namespace(), self.device.capabilities.compute_units
-        v, out = (space.permute_dims(x[:, :, 0], (1, 0, 2, 3)) for x in (v, m))
-        factors = u, v
-        if self.channels_fast:
-            left, right = (space.permute_dims(x, (0, 1, 3, 2)) for x in (v, u))
-            factors = left, right
+    def _multiply(self, left: Any, right: Any, out: Any) -> None:
         given = {"ACC": self.kind, "ACTIVATION": keep, "SPLIT": "given"}
+        units = self.device.capabilities.compute_units
 
         def use(choice: Parameters) -> None:
             launch = tiles_launch(choice, tuple(out.shape), given, compute_units=units)
-            enqueue(launch.launcher, 1.0, *factors, 0.0, None, None, out, **launch.constants)
+            enqueue(launch.launcher, 1.0, left, right, 0.0, None, None, out, **launch.constants)
 
         first_accepted(self._tiles, use)
-
-    def matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
-        """Transformed images and products of so many blocks, of each element side by side."""
-        space, elements, depth = self.device.namespace(), self.by.inputs**2, self.shape.channels
-        count = elements * blocks * self.block
-        v = space.reshape(
-            workspace[: count * doubled(depth)], (elements, blocks, 1, self.block, doubled(depth))
-        )
-        rest = workspace[count * doubled(depth) :][: count * self.shape.filters]
-        product = self.shape.filters, self.block
-        product = product[::-1] if self.channels_fast else product
-        m = space.reshape(rest, (elements, blocks, 1, *product))
-        return space.permute_dims(v, (1, 0, 2, 4, 3)), space.permute_dims(m, (1, 0, 2, 3, 4))

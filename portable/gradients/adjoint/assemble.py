@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -67,8 +67,9 @@ class Gather:
     Attributes
     ----------
     kernel : Kernel
-        Its parameters are the kernel's, then the gradients', then three numbers, the sizes of the
-        ndrange of the kernel, and the arrays of `shared`.
+        Its parameters are the kernel's, then the gradients', then four numbers, the sizes of the
+        ndrange of the kernel and 1 where the gradient holds nothing yet, and the arrays of
+        `shared`.
     parameter : int
         The number of the array among the kernel's parameters.
     dims : tuple of int
@@ -282,7 +283,7 @@ class _Assembly:
         steady = measure is not None and not any(
             isinstance(x, s.Load) for x in all_statements(measure.body)
         )
-        strips = self._in_strips(inner, shares) or self._padded(inner, shares)
+        strips = self._in_strips(inner, shares)
         return Adjoint(kernel, measure, kept, gathers, tuple(shared), bool(sizes), steady, strips)
 
     def _sizes(self) -> tuple[e.Variable, ...]:
@@ -334,6 +335,7 @@ class _Assembly:
         loc = self.flat.loc
         into = next(x.array for x in self.gradients if x.parameter == moved.array.name)
         sizes = self._sizes()
+        fresh = self.names.variable("fresh", self.flat.index_type)
         total = self.names.variable("total", into.dtype.register)
         body: list[s.Statement] = [s.Assign(total, zero(total.type), loc)]
         variables: list[e.Variable] = [total]
@@ -353,13 +355,17 @@ class _Assembly:
                 body[:0] = begun
             variables += [*part.flat.variables, *part.sweeps.cells, *part.memory.totals.values()]
             arrays += [*part.flat.arrays, *part.memory.arrays]
-        body += [*self._element(into, moved, total, inside=bool(shares)), *last]
+        added = self._element(into, moved, total, fresh)
+        if shares:
+            extents = [e.Extent(into, axis, self.flat.index_type) for axis in range(into.ndim)]
+            added = (s.If(within(moved.point(self.flat.index_type), extents), added, (), loc),)
+        body += [*added, *last]
         used = {v.name for x in all_statements(tuple(body)) for v in x.sets()}
         made = replace(
             self.flat,
             name=f"{self.primal.name}_gather",
             parameters=(
-                *self.flat.parameters, *(x.array for x in self.gradients), *sizes, *shares,
+                *self.flat.parameters, *(x.array for x in self.gradients), *sizes, fresh, *shares,
             ),
             variables=tuple(dict.fromkeys(x for x in variables if x.name in used)),
             arrays=tuple(dict.fromkeys(arrays)),
@@ -369,19 +375,16 @@ class _Assembly:
         number = self.flat.parameters.index(moved.array)
         return Gather(made, number, moved.dims, tuple(shared))
 
-    def _element(self, into: Array, moved: Moved, total: e.Variable, *, inside: bool) -> s.Block:
-        """Adds a sum to the work-item's element; asks whether there is one, or all have one."""
-        kind, loc = self.flat.index_type, self.flat.loc
-        point = tuple(e.WorkItem("global_id", dim, kind) for dim in moved.dims)
-        before = self.names.variable("before", total.type)
+    def _element(self, into: Array, moved: Moved, total: e.Variable, fresh: e.Variable) -> s.Block:
+        """Adds a sum to the work-item's element, or makes it the element of a fresh gradient."""
+        loc, before = self.flat.loc, self.names.variable("before", total.type)
+        point = moved.point(self.flat.index_type)
         added: s.Block = (
             s.Load(before, into, point, loc),
             s.Store(into, point, e.Binary("add", before, total), loc),
         )
-        if not inside:
-            return added
-        extents = [e.Extent(into, axis, kind) for axis in range(len(point))]
-        return (s.If(within(point, extents), added, (), loc),)
+        holds = e.Compare("eq", fresh, zero(fresh.type))
+        return (s.If(holds, added, (s.Store(into, point, total, loc),), loc),)
 
     def _moved(
         self, move: tuple[int, ...], sizes: Sequence[e.Variable], total: e.Variable
@@ -480,39 +483,28 @@ class _Assembly:
         return (s.If(inside, moved_back(body, ids, sizes), (), self.flat.loc),)
 
     def _in_strips(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
-        """The adjoint in strips, where atomic additions are left."""
-        arrays = [x.array for x in self.gradients]
-        counts = additions(inner, arrays, any_element=self.how.workgroup_atomics)
+        """The adjoint in strips, where it adds atomically, or with rows of four for three."""
+        arrays, alone = [x.array for x in self.gradients], self.how.workgroup_atomics
+        counts = additions(inner, arrays, any_element=alone)
+        rows = not counts and self.how.atomic_lanes >= ROW
+        counts = additions_to_rows(inner, arrays) if rows else counts
         if not counts:
             return None
         sizes, dims = self._sizes(), max(self.dims, self.flat.dimensions)
-        copies = self._copies(counts)
-        body = Turns(inner, dims, sizes, copies, self.names, self.how.workgroup_atomics).body()
-        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
-        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=False)
-
-    def _padded(self, inner: Kernel, shares: Sequence[Array]) -> Strips | None:
-        """The adjoint that adds to rows of four, where it adds to those of three."""
-        arrays = [x.array for x in self.gradients]
-        counts = additions_to_rows(inner, arrays) if self.how.atomic_lanes >= ROW else {}
-        if not counts:
-            return None
-        sizes, copies = self._sizes(), self._copies(counts)
-        body = self._each_once(padded(inner, copies), sizes if shares and self.flat.exact else ())
-        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
-        return Strips(kernel, self._numbers_of(counts), sum(counts.values()), padded=True)
-
-    def _copies(self, of: Iterable[Array]) -> dict[Array, Array]:
-        """Arrays for copies of gradients, of two dimensions."""
-        return {
+        copies = {
             x: replace(
                 x, name=self.names.fresh(f"{x.name}_copies"), ndim=2, strides=("any", "unit")
             )
-            for x in of
+            for x in counts
         }
-
-    def _numbers_of(self, arrays: Container[Array]) -> tuple[int, ...]:
-        return tuple(i for i, x in enumerate(self.gradients) if x.array in arrays)
+        if rows:
+            exact = sizes if shares and self.flat.exact else ()
+            body = self._each_once(padded(inner, copies), exact)
+        else:
+            body = Turns(inner, dims, sizes, copies, self.names, alone).body()
+        kernel = self._with_totals(inner, body, shares, (*sizes, *copies.values()))
+        numbers = tuple(i for i, x in enumerate(self.gradients) if x.array in counts)
+        return Strips(kernel, numbers, sum(counts.values()), padded=rows)
 
     def _with_totals(
         self,

@@ -1,7 +1,8 @@
 """Variables whose values are known where they are read, and those that loops leave as they were.
 
 The adjoint of a sum takes what it has, clears it and adds the same again. What is known to be
-nought is not added to; what each round of a loop leaves as it found it is not assigned in it.
+nought, as at the beginning of each round, is not added to; what each round of a loop leaves as it
+found it is not assigned in it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class _Settling:
                 value = self._value(x.value, known)
                 if isinstance(value, e.Variable) and value.name in self._cells:
                     known[value.name] = x.var
+                elif _is_number(value):
+                    known[x.var.name] = value
                 return s.Let(x.var, value, x.loc)
             case s.Assign():
                 return self._assign(x, known)
@@ -80,7 +83,7 @@ class _Settling:
     def _assign(self, x: s.Assign, known: _Known) -> s.Statement:
         value = self._value(x.value, known)
         simple = isinstance(value, e.Variable) and value.name not in self._cells
-        if simple or constant_of(value) is not None:
+        if simple or _is_number(value):
             known[x.var.name] = value
         else:
             known.pop(x.var.name, None)
@@ -90,16 +93,28 @@ class _Settling:
         head = self._with(replace(x, body=()), known)
         changed = set_in(x.body)
         before = {name: y for name, y in known.items() if name not in changed}
-        inner = dict(before)
-        body = self.block(x.body, inner)
+        held = {name: known[name] for name in changed & known.keys() if _is_number(known[name])}
+        lost = set(held) if any(map(jumps, x.body)) else set()
+        while True:
+            held = {name: y for name, y in held.items() if name not in lost}
+            inner = before | held
+            body = self.block(x.body, inner)
+            lost = {name for name in held if inner.get(name) != held[name]}
+            if not lost:
+                break
+        before |= held
         unchanged = _unchanged(body, inner)
         if unchanged:
             body = _without(body, unchanged)
             again = {name: known[name] for name in unchanged if name in known}
             if again:
                 body = self.block(body, before | again)
-        _forget(known, set_in(body))
+        _forget(known, set_in(body) - held.keys())
         return replace(head, body=body)  # type: ignore[type-var]
+
+
+def _is_number(x: e.Expression) -> bool:
+    return constant_of(x) is not None
 
 
 def _unchanged(body: s.Block, after: _Known) -> set[str]:

@@ -54,6 +54,10 @@ class Moved:
     moves: tuple[tuple[int, ...], ...]
     loads: dict[int, int]
 
+    def point(self, kind: DType) -> tuple[e.Expression, ...]:
+        """The index of the element at the work-item's place."""
+        return tuple(e.WorkItem("global_id", dim, kind) for dim in self.dims)
+
 
 def gatherable(program: Kernel, arrays: Sequence[Array], dims: int) -> list[Moved]:
     """Those arrays of a flat program that are read so, and are not written.

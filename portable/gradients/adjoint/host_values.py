@@ -11,24 +11,14 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
-from portable.sim.values import COMPARE, UNARY
+from portable.sim.values import BINARY, COMPARE, UNARY
 
 Known = Any
 """A number, or one for each work-item; None where it is not known."""
 
 _MOST_STEPS: Final = 20_000
-_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "min": np.minimum,
-    "max": np.maximum,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-}
+_DIVIDING: Final = ("div", "floordiv", "mod", "quot", "rem")
+_BINARY: Final[dict[Any, Any]] = {**BINARY, "shl": np.left_shift, "shr": np.right_shift}
 
 
 def value_of(x: e.Expression, leaf: Callable[[e.Expression], Known]) -> Known:
@@ -57,9 +47,7 @@ def _binary(x: e.Binary | e.Compare, a: Known, b: Known) -> Known:
         return None
     if isinstance(x, e.Compare):
         return COMPARE[x.op](a, b)
-    if x.op in ("floordiv", "mod") and np.all(b != 0):
-        return a // b if x.op == "floordiv" else a % b
-    return _BINARY[x.op](a, b) if x.op in _BINARY else None
+    return None if x.op in _DIVIDING and np.any(b == 0) else _BINARY[x.op](a, b)
 
 
 def run_on_host(

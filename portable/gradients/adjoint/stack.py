@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from portable.dtypes import DType, bool_, int32
 from portable.errors import Location
-from portable.gradients.adjoint.names import Names, refuse
+from portable.gradients.adjoint.names import Names
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, cast
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, Vector, lanes_of, scalar_of
 
 
 class Stack:
@@ -53,24 +53,30 @@ class Stack:
         """Keeps the values of variables."""
         out: list[s.Statement] = []
         for cell in cells:
-            kind = _kept_as(cell, loc)
+            kind = _kept_as(cell)
             height, array = self._of(kind)
-            value = cell if kind is cell.type else e.Cast(cell, kind)
-            out.append(s.Store(array, (height, self.item()), value, loc))
-            out.append(s.Assign(height, e.Binary("add", height, self._number(1)), loc))
+            count = lanes_of(cell.type)
+            for value in [e.Lane(cell, k) for k in range(count)] if count > 1 else [cell]:
+                out.append(s.Store(array, (height, self.item()), cast(value, kind), loc))
+                out.append(s.Assign(height, e.Binary("add", height, self._number(1)), loc))
         return tuple(out)
 
     def pop(self, cells: Sequence[e.Variable], loc: Location) -> s.Block:
         """Gives variables their values back, the last one first."""
         out: list[s.Statement] = []
         for cell in reversed(cells):
-            kind = _kept_as(cell, loc)
+            kind = _kept_as(cell)
             height, array = self._of(kind)
-            out.append(s.Assign(height, e.Binary("sub", height, self._number(1)), loc))
-            kept = self._names.variable("kept", kind)
-            out.append(s.Load(kept, array, (height, self.item()), loc))
-            value = kept if kind is cell.type else e.Cast(kept, cell.type)
-            out.append(s.Assign(cell, value, loc))
+            lanes: list[e.Expression] = []
+            for _ in range(lanes_of(cell.type)):
+                out.append(s.Assign(height, e.Binary("sub", height, self._number(1)), loc))
+                kept = self._names.variable("kept", kind)
+                out.append(s.Load(kept, array, (height, self.item()), loc))
+                lanes.insert(0, cast(kept, scalar_of(cell.type)))
+            kept_one = lanes[0]
+            if isinstance(cell.type, Vector):
+                kept_one = e.MakeVector(tuple(lanes), cell.type)
+            out.append(s.Assign(cell, kept_one, loc))
         return tuple(out)
 
     def empty(self, loc: Location) -> s.Block:
@@ -82,7 +88,10 @@ class Stack:
     def measured(self, cells: Sequence[e.Variable], inner: s.Block, loc: Location) -> s.Block:
         """A round that keeps nothing and finds how high the stacks would be in it."""
         out: list[s.Statement] = []
-        for kind, count in Counter(_kept_as(x, loc) for x in cells).items():
+        counts: Counter[DType] = Counter()
+        for x in cells:
+            counts[_kept_as(x)] += lanes_of(x.type)
+        for kind, count in counts.items():
             height = self._of(kind)[0]
             out.append(s.Assign(height, e.Binary("add", height, self._number(count)), loc))
         back: list[s.Statement] = []
@@ -172,11 +181,7 @@ class Stack:
         return total
 
 
-def _kept_as(cell: e.Variable, loc: Location) -> DType:
-    if not isinstance(cell.type, DType):
-        refuse(
-            "of a vector that one round of a loop hands to the next and that is not only added to",
-            loc,
-            "keep numbers, or give the kernel an adjoint of your own by portable.custom_vjp",
-        )
-    return int32 if cell.type is bool_ else cell.type
+def _kept_as(cell: e.Variable) -> DType:
+    """The type of what is kept of a variable, of a vector lane by lane."""
+    scalar = scalar_of(cell.type)
+    return int32 if scalar is bool_ else scalar

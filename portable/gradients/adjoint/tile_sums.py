@@ -28,7 +28,9 @@ from portable.lang.ir.kernel import (
     children,
     constant_of,
     linear_local_id,
+    map_block,
     map_expression,
+    map_memory,
     map_operands,
     reads,
 )
@@ -38,9 +40,6 @@ _FEWEST: Final = 4
 """Work-items that add to the same element, from which on it is worth the exchange."""
 
 _MOST_COPIED: Final = 4
-_AT_ONCE: Final = 4
-"""Sums that a processor's thread works on at once."""
-
 _BANKS: Final = 32
 _UNIFORM: Final = frozenset({"group_id", "num_groups", "global_size", "local_size"})
 
@@ -113,6 +112,7 @@ class TileSums:
         self._uniform: set[str] = set()
         self._written: set[object] = set()
         self._chosen: dict[int, dict[Array, list[_Addition]]] = {}
+        self._replacing: list[_Addition] = []
         self._before: list[s.Statement] = []
 
     def put(self, body: s.Block) -> s.Block:
@@ -130,7 +130,8 @@ class TileSums:
                 if x.atomic.array not in left:
                     by_tile = self._chosen.setdefault(loop, {})
                     by_tile.setdefault(x.atomic.array, []).append(x)
-        return self._replaced(body) if self._chosen else body
+        self._replacing = [x for tiles in self._chosen.values() for y in tiles.values() for x in y]
+        return self._turned(self._replaced(body)) if self._chosen else body
 
     # -- what can be replaced ----------------------------------------------------------------
 
@@ -394,29 +395,16 @@ class TileSums:
                 turn = e.Binary("mod", moved, e.Const(high, kind), nonnegative=True)
                 first.append(s.Let(other, turn, loc))
                 values[term] = other
-        sums = self._parts(x, loops, total)
-        body: s.Block = ()
-        for number, part in enumerate(sums):
-            here, more = dict(values), list(first)
-            if number:
-                last = self._names.variable("other", kind)
-                after = e.Binary("add", loops[-1][0], e.Const(number, kind))
-                more = [s.Let(last, after, loc)]
-                here = {term: last if y is loops[-1][0] else y for term, y in values.items()}
-            steps, value = self._moved(x, here, copies)
-            body = (*body, *more, *steps, s.Assign(part, e.Binary("add", part, value), loc))
+        steps, value = self._moved(x, values, copies)
+        body: s.Block = (*first, *steps, s.Assign(total, e.Binary("add", total, value), loc))
         for var, low, high in reversed(loops):
-            by = len(sums) if var is loops[-1][0] else 1
-            start, stop, step = (e.Const(y, kind) for y in (low, high, by))
+            start, stop, step = (e.Const(y, kind) for y in (low, high, 1))
             body = (s.For(var, start, stop, step, body, loc),)
-        begun = tuple(s.Assign(y, zero(y.type), loc) for y in sums)
-        joined = tuple(s.Assign(total, e.Binary("add", total, y), loc) for y in sums[1:])
         old = self._names.variable("sum", total.type)
         at = tuple(index)
         return (
-            *begun,
+            s.Assign(total, zero(total.type), loc),
             *body,
-            *joined,
             s.Load(old, tile, at, loc),
             s.Store(tile, at, e.Binary("add", old, total), loc),
         )
@@ -478,22 +466,31 @@ class TileSums:
         assert x.atomic.value is not None
         return out, map_expression(x.atomic.value, change)
 
-    def _parts(
-        self, x: _Addition, loops: Sequence[tuple[e.Variable, int, int]], total: e.Variable
-    ) -> list[e.Variable]:
-        """Variables for every so many rounds, where one sum would wait for itself.
+    def _turned(self, body: s.Block) -> s.Block:
+        """The body with tiles column by column that neighbours read along columns.
 
-        A thread that runs all work-items takes neighbours at once, unless what they read lies
-        apart: then it goes from one sum to the next.
+        A thread that runs all work-items takes neighbours at once, if what they read lies so.
         """
-        lane = x.parts[-1][0]
-        apart = any(y.get(lane, 0) not in (0, 1) for y in self._strides(x))
-        rounds = loops[-1][2] - loops[-1][1] if loops else 0
-        if self._kernel.sub_group_size > 1 or not apart or rounds % _AT_ONCE:
-            return [total]
-        more = [self._names.variable("sum", total.type) for _ in range(_AT_ONCE - 1)]
-        self.cells += more
-        return [total, *more]
+        if self._kernel.sub_group_size > 1:
+            return body
+        wanted: dict[Array, set[bool]] = {}
+        for x in self._replacing:
+            lane = x.parts[-1][0]
+            for step in x.steps:
+                if isinstance(step, s.Load) and (layout := step.array.layout) is not None:
+                    now, then = (
+                        abs(self._address(step, strides).get(lane, 0))
+                        for strides in (layout.strides, layout.strides[::-1])
+                    )
+                    wanted.setdefault(step.array, set()).add(then == 1 != now)
+        turned: dict[Array, Array] = {}
+        for array, columns in wanted.items():
+            square = len(array.shape) == 2 and array.shape[0] == array.shape[1]
+            if square and array.layout is not None and columns == {True} and array.lanes == 1:
+                layout = replace(array.layout, strides=array.layout.strides[::-1])
+                turned[array] = replace(array, layout=layout)
+        self.arrays += turned.values()
+        return map_block(body, lambda x: (map_memory(x, lambda y: turned.get(y, y)),))
 
     def _turns(self, x: _Addition, free: Term) -> bool:
         """Whether lanes had better begin at different work-items, for the banks of local memory."""

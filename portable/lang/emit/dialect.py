@@ -165,8 +165,8 @@ class Dialect:
     address, shared_address : str
         How instructions are given the pointer ``{p}``, generic and as 32 bits of shared memory.
     box, box_address, box_begun : str
-        The argument ``{name}`` that describes boxes of an array, where it lies, and what a kernel
-        begins with for each, if other launches may have written it.
+        The argument ``{name}`` that describes boxes of an array, where it lies, and what finds that
+        at the beginning of the kernel ``{entry}``, if need be, by the argument's ``{number}``.
     asm : str
         The keyword before text for the assembler.
     clock : str

@@ -84,9 +84,11 @@ class _Printer:
         )
 
     def _boxes_begun(self, arguments: list[Argument]) -> list[str]:
+        """What finds the descriptions of boxes, where no word of the dialect does."""
         begun, used = self._dialect.box_begun, self._context.used
-        boxes = [used[a] for a in arguments if a.kind == "box"] if begun else []
-        return [f"    {begun.format(name=name)}" for name in boxes]
+        numbers = [i for i, a in enumerate(arguments) if a.kind == "box"] if begun else []
+        named = [(i, used[arguments[i]]) for i in numbers]
+        return [f"    {begun.format(name=x, entry=self._entry, number=i)}" for i, x in named]
 
     def _hazards(self) -> frozenset[Fault]:
         """The faults of the device's compiler for which this is compiled in another process."""

@@ -254,11 +254,11 @@ OPENCL: Final = Dialect(
     address="(ulong)({p})",
     shared_address="(uint)(size_t)({p})",
     instructions=_instructions(),
-    box="__global const ulong *{name}",
-    box_address="(ulong)({name})",
+    box="const ulong16 {name}",
+    box_address="pt_{name}",
     box_begun=(
-        '__asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" '
-        ':: "l"((ulong)({name})) : "memory");'
+        'ulong pt_{name}; __asm__("mov.b64 %0, {entry}_param_{number}; cvta.param.u64 %0, %0;" '
+        ': "=l"(pt_{name}));'
     ),
     asm=_ASM,
     varied=_varied,

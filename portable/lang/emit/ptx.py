@@ -143,7 +143,7 @@ _WARPGROUP: Final = {
         columns, kind, anew
     )
     for kind in _WARPGROUP_KINDS
-    for columns in range(64, 257, 64)
+    for columns in range(32, 257, 32)
     for anew in (False, True)
 }
 

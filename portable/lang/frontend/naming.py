@@ -50,6 +50,7 @@ _ELSEWHERE: Final = {
     "threadIdx": "local_id",
     "thread_idx": "local_id",
     "threadfence": "fence",
+    **dict.fromkeys(("vec2", "vec3", "vec4", "float2", "float3", "float4"), "vector"),
 }
 """What other kernel languages call words of this one."""
 

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
 from portable.errors import LaunchError
@@ -59,6 +59,31 @@ class Compiled:
     arguments: tuple[Argument, ...]
     executable: Executable
     program: Program | None = None
+
+
+class Traits(NamedTuple):
+    """What plans of launches ask of a specialisation.
+
+    Attributes
+    ----------
+    written : frozenset of int
+        The positions of the arrays that it may write, in `leaf_specs`.
+    dimensions : int
+        Of the ndrange, how many dimensions it asks for its place in; at least 1.
+    exact : bool
+        Whether launches run the work-items asked for and no others.
+    """
+
+    written: frozenset[int]
+    dimensions: int
+    exact: bool
+
+    @staticmethod
+    def of(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> Traits:
+        """Those of a kernel that takes such parameters."""
+        owners, arrays = owners_of(specs), kernel.written
+        written = (owners[i][0] for i, x in enumerate(kernel.parameters) if x in arrays)
+        return Traits(frozenset(written), kernel.dimensions, kernel.exact)
 
 
 class Definition(ABC):
@@ -188,16 +213,8 @@ class Definition(ABC):
         """Must: the program of a specialisation on a device."""
 
     @abstractmethod
-    def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """Must: the positions of the arrays that a specialisation may write, in `leaf_specs`."""
-
-    @abstractmethod
-    def dimensions(self, wanted: Specialisation, device: Device) -> int:
-        """Must: of the ndrange, how many dimensions it asks for its place in; at least 1."""
-
-    @abstractmethod
-    def exact(self, wanted: Specialisation, device: Device) -> bool:
-        """Must: whether launches run the work-items asked for and no others."""
+    def traits(self, wanted: Specialisation, device: Device) -> Traits:
+        """Must: what plans of launches ask of a specialisation."""
 
     @abstractmethod
     def remark_padding(
@@ -217,7 +234,7 @@ class Definition(ABC):
         LaunchError
             If one of them is read-only.
         """
-        positions = self.written_in(wanted, device)
+        positions = self.traits(wanted, device).written
         leaves = leaf_specs(wanted.parameters)
         for i in sorted(positions):
             spec = leaves[i]
@@ -228,14 +245,6 @@ class Definition(ABC):
                     "pass a writable copy"
                 )
         return positions
-
-
-def written_positions(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> frozenset[int]:
-    """The positions of the arrays that a kernel may write, in `leaf_specs`."""
-    owners, written = owners_of(specs), kernel.written
-    return frozenset(
-        owners[i][0] for i, parameter in enumerate(kernel.parameters) if parameter in written
-    )
 
 
 def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from portable.backend import Device
 from portable.lang.launch.launch import Launcher
 
 Repeated = Callable[[], None]
@@ -107,11 +108,13 @@ def recorded(*, prepares: bool = False) -> Iterator[list[Step]]:
         RECORDING.reset(token)
 
 
-def repeated(work: Callable[[], object], *, prepares: bool = False) -> Repeated:
+def repeated(device: Device, work: Callable[[], object], *, prepares: bool = False) -> Repeated:
     """Does some work, and gives what does it again for the same arrays at the least cost.
 
     Parameters
     ----------
+    device : Device
+        Where it is done.
     work : callable
         Whose launches are all made by `enqueue` and `enqueue_call`.
     prepares : bool
@@ -120,9 +123,4 @@ def repeated(work: Callable[[], object], *, prepares: bool = False) -> Repeated:
     with recorded(prepares=prepares) as steps:
         work()
     launches = [step.prepared() for step in steps]
-    return launches[0] if len(launches) == 1 else partial(_in_order, tuple(launches))
-
-
-def _in_order(launches: tuple[Repeated, ...]) -> None:
-    for launch in launches:
-        launch()
+    return launches[0] if len(launches) == 1 else device.joined(launches)

@@ -21,8 +21,8 @@ from portable import recording
 from portable.backend import ArrayView, Device
 from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange.host_arrays import SentArrays
+from portable.interchange.jax_arrays import is_recognised
 from portable.interchange.libraries import in_order_of_tensors, stream_of, tensors_viewed
-from portable.interchange.tensors import is_tensor
 from portable.lang.arguments.arguments import (
     Specialisation,
     constant_key,
@@ -217,10 +217,10 @@ class Launcher:
         self._tensors += 1
         if self._tensors % _TENSORS_AFTER:
             return
-        given_tensors = [x for x in given if is_tensor(x)]
-        if not given_tensors or not all(x.is_cuda for x in given_tensors):
-            return
-        launched = self._relaunch(given, constants)
+        launched = None
+        if any(map(is_recognised, given)):
+            plan, views, bound, *_ = self._resolve(given, constants)
+            launched = relaunch_for(plan, bound, given, constants, views)
         if launched is not None:
             self._relaunches = (launched, *self._relaunches[: _MOST_RELAUNCHES - 1])
 
@@ -260,11 +260,6 @@ class Launcher:
         views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
-
-    def _relaunch(self, args: tuple[Any, ...], constants: dict[str, Any]) -> Relaunch | None:
-        """What makes launches of arguments like these again; None where only a call can."""
-        plan, views, bound, *_ = self._resolve(args, constants)
-        return relaunch_for(plan, bound, args, constants, views)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing.
@@ -427,7 +422,7 @@ class Launcher:
 
     def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
         """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
-        asked = self._kernel.dimensions(wanted, device)
+        asked = self._kernel.traits(wanted, device).dimensions
         if asked > 1:
             assert not isinstance(self._ndrange, Groups)
             several = ", ".join(("n", "m", "k")[:asked])
@@ -463,7 +458,7 @@ class Launcher:
             self._kernel.options,
         )
         ragged = ragged_dims(self._ndrange, workgroup)
-        if ragged and self._kernel.exact(whole, device):
+        if ragged and self._kernel.traits(whole, device).exact:
             return replace(whole, ragged=ragged)
         return whole
 

@@ -173,14 +173,9 @@ class Micro(ByElements):
             with self._each(code, x.fragment) as (row, column, at, _):
                 self._store_element(code, x, row, column, at)
             return code.block
-        array, columns, lanes = self._sums[x.fragment], self._micro.columns, self._micro.lanes
-        with (
-            self._rows(code, x.fragment) as (row, (i, u)),
-            code.loop("tile", array.shape[1]) as j,
-            code.loop("x", columns, step=lanes) as first,
-        ):
-            column = code.let("column", add(mul(j, columns), first))
-            self._store_vector(code, x, row, column, (i, j, u, first))
+        array = self._sums[x.fragment]
+        with code.loop("tile", array.shape[0]) as i, code.loop("tile", array.shape[1]) as j:
+            self._store_tile(code, x, (i, j))
         return code.block
 
     def _store_vector(
@@ -413,11 +408,13 @@ class Micro(ByElements):
         if whole is not None:
             with code.otherwise():
                 self._move(code, array, tile, registers, load=False)
-                self._store_tile(code, fused, tile)
+                self._store_tile(code, fused.store, tile, elements)
 
-    def _store_tile(self, code: Code, fused: Summation, tile: _Tile) -> None:
+    def _store_tile(
+        self, code: Code, x: s.FragmentStore, tile: _Tile, elements: s.ForElements | None = None
+    ) -> None:
         """Finishes and stores what exists of a micro-tile of the array."""
-        micro, x = self._micro, fused.store
+        micro = self._micro
         with code.loop("u", micro.rows) as u:
             row = code.let("row", add(mul(tile[0], micro.rows), u))
             with (
@@ -425,7 +422,7 @@ class Micro(ByElements):
                 code.loop("x", micro.columns, step=micro.lanes) as first,
             ):
                 column = code.let("column", add(mul(tile[1], micro.columns), first))
-                self._store_vector(code, x, row, column, (*tile, u, first), fused.elements)
+                self._store_vector(code, x, row, column, (*tile, u, first), elements)
 
     def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
         return divided(add(clamp(needed, most), size - 1), size)

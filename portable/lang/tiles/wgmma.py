@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
+from math import gcd
 from typing import Final, Self
 
 from portable.dtypes import (
@@ -110,8 +111,8 @@ _DEPTH: Final = 32
 """Bytes of an operand along the sum that an instruction takes."""
 _MOST_N: Final = 256
 _MOST_APART: Final = 2 * PARTS
-_COLUMNS: Final = 64
-"""Of which the columns of an instruction are multiples."""
+_COLUMNS: Final = 32
+"""Of which the columns of an instruction are multiples: halves are stored so many at a time."""
 _ROW: Final = 128
 """Bytes of a panel's row, among whose 8 chunks the swizzle turns."""
 _ROWS: Final = 8
@@ -407,7 +408,8 @@ class Wgmma(Strategy):
     def _width(self, fragment: Fragment) -> int:
         """Columns of one instruction."""
         most, columns = _MOST_APART if _adds_apart(self.part) else _MOST_N, self._share(fragment)[1]
-        return max(n for n in range(_COLUMNS, most + 1, _COLUMNS) if columns % n == 0)
+        each = gcd(columns, 2 * _COLUMNS)
+        return max(n for n in range(each, most + 1, each) if columns % n == 0)
 
     def _sums(self, fragment: Fragment, piece: tuple[int, int]) -> tuple[e.Variable, ...]:
         """The registers of an instruction's share."""

@@ -18,7 +18,7 @@ from portable.linalg.factorisations.definite_kernels import (
     cholesky_block,
     cholesky_rows,
 )
-from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, Layout, layout_of
+from portable.linalg.factorisations.layout import LONG_SEGMENT, TILE, WIDE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
     checked_dtype,
@@ -99,7 +99,12 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
         return out  # type: ignore[no-any-return]
     room = batch * n * n * kind.itemsize
     key, lead = ("cholesky", batch, n, kind), lead_of(a.shape)
-    plan = cached_plan(device, key, lambda: _made(device, batch, n, kind), room)
+
+    def made() -> Factoring:
+        factoring = Factoring.of(device, batch, n, kind)
+        return factoring._replace(run=repeated(device, factoring.run))
+
+    plan = cached_plan(device, key, made, room)
     copied(device, a, plan.work, from_lead=lead, turned=not upper, kept=UPPER)
     plan.run()
     plan.put(device, out, lead, upper=upper)
@@ -155,12 +160,6 @@ class Factoring(NamedTuple):
             )
 
 
-def _made(device: Device, batch: int, n: int, kind: DType) -> Factoring:
-    """One whose launches are replayed."""
-    made = Factoring.of(device, batch, n, kind)
-    return made._replace(run=repeated(device, made.run))
-
-
 def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout) -> None:
     """All of it, by blocks of rows."""
     batch, n = int(work.shape[0]), int(work.shape[1])
@@ -170,10 +169,12 @@ def _factor(device: Device, work: Any, results: tuple[Any, Any], layout: Layout)
         _change_rows(device, work, (outer, stop), (stop, following))
 
     def far(outer: int, stop: int, following: int) -> None:
-        _change_rest(device, work, (outer, stop), following, layout)
+        step = max(min(layout.least, stop - outer), -(-(n - following) // layout.strips))
+        for start in range(following, n, step):
+            _change_rows(device, work, (outer, stop), (start, min(start + step, n)))
 
     blocks = partial(_factor_blocks, device, work, results, layout)
-    wide = layout.wide * (2 if n >= _LARGE else 1)
+    wide = WIDE * (2 if n >= _LARGE else 1)
     look_ahead(device, (0, n), wide, blocks, (near, far), _BESIDE)
 
 
@@ -184,14 +185,7 @@ def _factor_blocks(
     for first in range(outer, stop, layout.block):
         last = min(first + layout.block, stop)
         _change_rows(device, work, (outer, first), (first, last))
-        _factor_rows(device, work, results, first, layout)
-
-
-def _factor_rows(
-    device: Device, work: Any, results: tuple[Any, Any], first: int, layout: Layout
-) -> None:
-    """A diagonal block, and the rows right of it."""
-    next(BLOCKS.of(Asked(device, work, results, first, layout)))
+        next(BLOCKS.of(Asked(device, work, results, first, layout)))
 
 
 class Asked(NamedTuple):
@@ -237,16 +231,6 @@ BLOCKS: Final = Ways[Asked, None](
     Way("at once", "cholesky_rows", _rows_at_once),
 )
 """How a block of rows is factored."""
-
-
-def _change_rest(
-    device: Device, work: Any, above: tuple[int, int], first: int, layout: Layout
-) -> None:
-    """What rows leave of those from `first` on, in strips."""
-    n = int(work.shape[1])
-    step = max(min(layout.least, above[1] - above[0]), -(-(n - first) // layout.strips))
-    for start in range(first, n, step):
-        _change_rows(device, work, above, (start, min(start + step, n)))
 
 
 def _change_rows(device: Device, work: Any, above: tuple[int, int], rows: tuple[int, int]) -> None:

@@ -14,10 +14,9 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.holding import Share, share_for
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import WIDE, Layout, layout_of
 from portable.linalg.factorisations.matrices import (
     batch_of,
-    copied,
     lead_of,
     moved,
     turned,
@@ -28,7 +27,6 @@ from portable.linalg.factorisations.panel_kernels import (
     exchange_rows,
 )
 from portable.linalg.factorisations.products import subtract_product
-from portable.linalg.factorisations.right_sides import RightSides
 from portable.linalg.factorisations.slice_kernels import eliminate_slices, exchange
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
@@ -100,16 +98,6 @@ def eliminated(device: Device, a: Any, kind: DType) -> Eliminated:
     return made.factors
 
 
-def solution(device: Device, made: System, b: Any, sides: RightSides) -> Any:
-    """Solves systems that are there, for right-hand sides, or for the identity."""
-    if b is None:
-        copied(device, made.sides[:, :0, :0], made.sides, eye=True)
-    else:
-        moved(device, b[:, None] if sides.is_vector else b, made.sides, from_lead=sides.lead)
-    made.run()
-    return sides.result(device, made.sides)
-
-
 def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int = 0) -> System:
     """Room for matrices of a size, which are eliminated, and what solves for right-hand sides.
 
@@ -129,43 +117,42 @@ def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int
     batch, m, n = size
     key = "system", size, kind, columns
     room = batch * m * (n + columns) * kind.itemsize
-    return cached_plan(device, key, lambda: _system(device, size, kind, columns), room)
 
+    def made() -> System:
+        elimination = ELIMINATIONS.first(Asked(device, size, kind, columns))
+        lu, pivots, failures = elimination.factors
+        factors = Eliminated(lu[:, :, :n], pivots, failures)
+        sides = lu[:, :, n:] if columns else None
 
-def _system(device: Device, size: tuple[int, int, int], kind: DType, columns: int) -> System:
-    n = size[2]
-    elimination = ELIMINATIONS.first(Asked(device, size, kind, columns))
-    lu, pivots, failures = elimination.factors
-    factors, sides = Eliminated(lu[:, :, :n], pivots, failures), lu[:, :, n:] if columns else None
+        def run() -> None:
+            elimination.run()
+            if columns:
+                solved_in_place(device, factors.lu, sides, _UPPER, elimination.layout)
 
-    def run() -> None:
-        elimination.run()
-        if columns:
-            solved_in_place(device, factors.lu, sides, _UPPER, elimination.layout)
+        return System(factors, sides, repeated(device, run))
 
-    return System(factors, sides, repeated(device, run))
+    return cached_plan(device, key, made, room)
 
 
 def factored_system(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
     """Room for factors of so many matrices of an order, and right-hand sides, to be solved for."""
     batch, n = size
     key, room = ("factored", size, kind, columns), batch * n * (n + columns) * kind.itemsize
-    return cached_plan(device, key, lambda: _factored(device, size, kind, columns), room)
 
+    def made() -> System:
+        pivots = device.empty((batch, n), kl.i32)
+        factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
+        sides = workspace(device, batch, n, columns, kind)
+        layout = layout_of(kind, device.capabilities)
 
-def _factored(device: Device, size: tuple[int, int], kind: DType, columns: int) -> System:
-    batch, n = size
-    pivots = device.empty((batch, n), kl.i32)
-    factors = Eliminated(workspace(device, batch, n, n, kind), pivots, None)
-    sides = workspace(device, batch, n, columns, kind)
-    layout = layout_of(kind, device.capabilities)
+        def run() -> None:
+            _exchange(device, sides, pivots, ((0, n), (0, 0)), layout)
+            for which in (_UNIT_LOWER, _UPPER):
+                solved_in_place(device, factors.lu, sides, which, layout)
 
-    def run() -> None:
-        _exchange(device, sides, pivots, ((0, n), (0, 0)), layout)
-        for which in (_UNIT_LOWER, _UPPER):
-            solved_in_place(device, factors.lu, sides, which, layout)
+        return System(factors, sides, repeated(device, run))
 
-    return System(factors, sides, repeated(device, run))
+    return cached_plan(device, key, made, room)
 
 
 def _exchange(
@@ -234,14 +221,14 @@ class _InRegisters(_Elimination):
         layout, share = layout_of(kind, device.capabilities), share_for(device, batch, m, kind)
         assert share is not None
         lu, least = turned(workspace(device, batch, n + further, m, kind)), min(m, n)
-        panels = -(-min(layout.wide, least) // share.panel)
+        panels = -(-min(WIDE, least) // share.panel)
         return _InRegisters(
             device,
             _factors(device, lu, least),
             kind,
             layout,
             share,
-            device.empty((batch * -(-least // layout.wide) * panels,), kl.i32),
+            device.empty((batch * -(-least // WIDE) * panels,), kl.i32),
             device.empty((2, batch, panels, 2 * share.panel, 2), kl.i32),
         )
 
@@ -259,7 +246,7 @@ class _InRegisters(_Elimination):
             self._change_right(first, last, following, n)
 
         columns = 0, int(self.factors.pivots.shape[1])
-        look_ahead(self.device, columns, self.layout.wide, self._block, (near, far))
+        look_ahead(self.device, columns, WIDE, self._block, (near, far))
 
     def _block(self, first: int, last: int) -> None:
         """Factors some columns by panels; rows change places in these alone."""
@@ -272,7 +259,7 @@ class _InRegisters(_Elimination):
             workers = self.share.workers(stop - start, holding)
             eliminate_slices[groups(batch * workers), holding.items](
                 lu, pivots, failures, moves[:, 0], self.counts,
-                (start, stop, first // self.layout.wide * each + number, workers), HOLDING=holding,
+                (start, stop, first // WIDE * each + number, workers), HOLDING=holding,
             )  # fmt: skip
             self._exchange(moves, first, last)
             if stop < last:
@@ -282,7 +269,7 @@ class _InRegisters(_Elimination):
     def _moves(self, first: int, last: int) -> Any:
         """Those of a block's panels."""
         count = -(-(last - first) // self.share.panel)
-        return self.moves[first // self.layout.wide % 2][:, :count]
+        return self.moves[first // WIDE % 2][:, :count]
 
     def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
         """What a block of columns that is done does to some right of it."""

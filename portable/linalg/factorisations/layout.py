@@ -21,7 +21,9 @@ TILE: Final = 4
 LONG_SEGMENT: Final = 16
 """Rows that a work-item which is alone has in registers."""
 
-_WIDE: Final = 256
+WIDE: Final = 256
+"""Columns (rows) of the blocks whose products change the rest of a matrix."""
+
 _PANEL: Final = 16
 _PANEL_ALONE: Final = 32
 _CROWD: Final = 256
@@ -47,8 +49,6 @@ class Layout:
         Columns of a strip.
     panel : int
         Columns of a panel that is eliminated one by one.
-    wide : int
-        Columns (rows) of the blocks whose products change the rest of a matrix.
     strips, least : int
         Parts in which what is left of a positive definite matrix is changed, and rows of one at
         least, if blocks have as many. The more, the less is changed for nothing, but products of
@@ -61,7 +61,6 @@ class Layout:
     items: int
     strip: int
     panel: int
-    wide: int
     strips: int
     least: int
 
@@ -82,17 +81,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
         while 2 * solved * (solved + 1) * kind.itemsize > room:
             solved //= 2
         lanes = 1 if kind.is_complex else max(1, can.vector_bytes // kind.itemsize)
-        return Layout(
-            block=_WIDE,
-            solved=solved,
-            lanes=lanes,
-            items=1,
-            strip=_STRIP,
-            panel=_PANEL_ALONE,
-            wide=_WIDE,
-            strips=32,
-            least=128,
-        )
+        return Layout(WIDE, solved, lanes, 1, _STRIP, _PANEL_ALONE, strips=32, least=128)
     block, solved, room = _BLOCK, _SOLVED, can.local_memory_most
     while solved > _PANEL and solved * (solved + 2) * kind.itemsize > room // 2:
         solved //= 2
@@ -100,17 +89,7 @@ def layout_of(kind: DType, can: Capabilities) -> Layout:
     strip = min(_STRIP, most)
     while block > 8 and block * (block + strip) // TILE**2 > most:
         block //= 2
-    return Layout(
-        block=block,
-        solved=solved,
-        lanes=1,
-        items=min(_CROWD, most),
-        strip=strip,
-        panel=_PANEL,
-        wide=_WIDE,
-        strips=4,
-        least=512,
-    )
+    return Layout(block, solved, 1, min(_CROWD, most), strip, _PANEL, strips=4, least=512)
 
 
 def room_of(columns: int, kind: DType) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
+from portable.dtypes import DType
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.linalg.factorisations.elimination import (
     eliminated,
     factored_system,
-    solution,
     system,
 )
 from portable.linalg.factorisations.matrices import (
@@ -178,14 +178,11 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
     """
     device = device_of_arrays(a, b)
     kind = checked_dtype("solve", a=a, b=b)
-    n, sides = order_of("solve", a), right_sides("solve", a, b)
+    order_of("solve", a)
+    sides = right_sides("solve", a, b)
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
-    made = system(device, (sides.batch, n, n), kind, sides.columns)
-    moved(device, a, made.factors.lu, from_lead=sides.lead)
-    result = solution(device, made, b, sides)
-    require_success(device, made.factors.failures, _SINGULAR.format("solve"))
-    return result  # type: ignore[no-any-return]
+    return _solved("solve", a, b, kind, sides)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
@@ -229,8 +226,19 @@ def inv(a: ArrayT) -> ArrayT:
     if 0 in shape:
         return device.empty(shape, kind)  # type: ignore[no-any-return]
     sides = RightSides(lead_of(shape), shape, n, n, is_vector=False)
-    made = system(device, (sides.batch, n, n), kind, n)
+    return _solved("inv", a, None, kind, sides)  # type: ignore[no-any-return]
+
+
+def _solved(name: str, a: Any, b: Any, kind: DType, sides: RightSides) -> Any:
+    """The solution for right-hand sides, or for the identity, where no matrix is singular."""
+    device = device_of_arrays(a)
+    made = system(device, (sides.batch, sides.rows, sides.rows), kind, sides.columns)
     moved(device, a, made.factors.lu, from_lead=sides.lead)
-    result = solution(device, made, None, sides)
-    require_success(device, made.factors.failures, _SINGULAR.format("inv"))
-    return result  # type: ignore[no-any-return]
+    if b is None:
+        copied(device, made.sides[:, :0, :0], made.sides, eye=True)
+    else:
+        moved(device, b[:, None] if sides.is_vector else b, made.sides, from_lead=sides.lead)
+    made.run()
+    result = sides.result(device, made.sides)
+    require_success(device, made.factors.failures, _SINGULAR.format(name))
+    return result

@@ -341,12 +341,29 @@ def _results(asked: Asked, tall: Tall, q: Any) -> Iterator[None]:
 
 def _by_reflectors(asked: Asked) -> Iterator[None]:
     device, a, kind, q, r = asked
-    lead, columns = lead_of(a.shape), 0 if q is None else int(q.shape[-1])
-    work, square, run = _plan(device, asked.size, kind, columns)
+    lead, columns, (batch, m, n) = lead_of(a.shape), 0 if q is None else q.shape[-1], asked.size
+
+    def made() -> tuple[Any, Any, Callable[[], object]]:
+        triangle, square = Triangularisation.of(device, asked.size, kind, columns), None
+        if columns:
+            square = workspace(device, batch, m, columns, kind)
+            if is_transposed(triangle.work):
+                square = turned(workspace(device, batch, columns, m, kind))
+
+        def run() -> None:
+            triangle.run()
+            if square is not None:
+                copied(device, square[:, :0, :0], square, eye=True)
+                triangle.reflectors.apply(square, adjoint=False, unit=True)
+
+        return triangle.work, square, repeated(device, run)
+
+    room = batch * m * (n + min(m, n) + columns) * kind.itemsize
+    work, square, run = cached_plan(device, ("qr", asked.size, kind, columns), made, room)
     moved(device, a, work, from_lead=lead)
     run()
     if r.shape[-2]:
-        moved(device, work, r, to_lead=lead, kept=UPPER, edge=min(asked.size[1:]))
+        moved(device, work, r, to_lead=lead, kept=UPPER, edge=min(m, n))
     if q is not None:
         moved(device, square, q, to_lead=lead)
     yield
@@ -359,31 +376,3 @@ FACTORISATIONS: Final = Ways[Asked, None](
     Way("by reflectors", "", _by_reflectors),
 )
 """How matrices are made orthonormal and triangular."""
-
-
-def _plan(
-    device: Device, size: tuple[int, int, int], kind: DType, columns: int
-) -> tuple[Any, Any, Callable[[], object]]:
-    """Arrays for matrices of a size and so many columns of Q, and what makes these of the matrices.
-
-    They are kept.
-    """
-    batch, m, n = size
-
-    def made() -> tuple[Any, Any, Callable[[], object]]:
-        triangle = Triangularisation.of(device, size, kind, columns)
-        if not columns:
-            return triangle.work, None, repeated(device, triangle.run)
-        square = workspace(device, batch, m, columns, kind)
-        if is_transposed(triangle.work):
-            square = turned(workspace(device, batch, columns, m, kind))
-
-        def run() -> None:
-            triangle.run()
-            copied(device, square[:, :0, :0], square, eye=True)
-            triangle.reflectors.apply(square, adjoint=False, unit=True)
-
-        return triangle.work, square, repeated(device, run)
-
-    room = batch * m * (n + min(m, n) + columns) * kind.itemsize
-    return cached_plan(device, ("qr", size, kind, columns), made, room)

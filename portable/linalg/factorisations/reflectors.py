@@ -14,7 +14,7 @@ from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.ahead import look_ahead
 from portable.linalg.factorisations.holding import Share, share_for
-from portable.linalg.factorisations.layout import Layout, layout_of
+from portable.linalg.factorisations.layout import WIDE, Layout, layout_of
 from portable.linalg.factorisations.matrices import copied, turned, workspace
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflector_panel_kernels import (
@@ -113,11 +113,17 @@ class Triangularisation(ABC):
         Of which they are Q R.
     layout : Layout
         The layout.
+    grams : array, shape (batch, wide, wide)
+        Products of a block's reflectors.
+    panel : int
+        Columns whose reflectors are made in one launch at most.
     """
 
     work: Any
     reflectors: Reflectors
     layout: Layout
+    grams: Any
+    panel: int
 
     @staticmethod
     def of(
@@ -137,12 +143,36 @@ class Triangularisation(ABC):
         return PANELS.first(Asked(device, size, kind, columns, work, widest))
 
     @abstractmethod
-    def reflect(self, first: int, stop: int) -> None:
-        """Makes the reflectors of a block of columns, and of their T the diagonal at least."""
+    def make_panel(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a panel, and of their T the diagonal at least."""
 
     @abstractmethod
+    def whole(self, first: int) -> int:
+        """Columns from a place on whose T is made with their reflectors."""
+
+    def reflect(self, first: int, stop: int) -> None:
+        """Makes the reflectors of a block by panels, of which each changes those after it."""
+        for start in range(first, stop, self.panel):
+            last = min(start + self.panel, stop)
+            self.make_panel(start, last)
+            if last < stop:
+                self.factor(start, last)
+                self.reflectors.apply_part(start, last, self.work[:, start:, last:stop])
+
     def factor(self, first: int, stop: int) -> None:
-        """Makes the T of reflectors that are made."""
+        """T of a block, of its diagonal and the products of its reflectors, unless it is there.
+
+        Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
+        "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
+        """
+        reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
+        if width <= self.whole(first):
+            return
+        v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
+        t = reflectors.t[:, first:stop, base : base + width]
+        multiplied(reflectors.device, gram, v, v, adjoint=True)
+        start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
+        solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
 
     def begin(self) -> None:
         """Forgets what was made before."""
@@ -194,8 +224,6 @@ class _InRegisters(Triangularisation):
     ----------
     share : Share
         How columns are held.
-    grams : array, shape (batch, wide, wide)
-        Products of a block's reflectors.
     counts : array of i32, shape (batch * panels of all columns,)
         How many slices of panels are done.
     block : int
@@ -203,7 +231,6 @@ class _InRegisters(Triangularisation):
     """
 
     share: Share
-    grams: Any
     counts: Any
     block: int
 
@@ -212,89 +239,60 @@ class _InRegisters(Triangularisation):
         """That of matrices of a size."""
         common = _common(asked, _by_columns)
         device, (batch, m, n), kind, *_ = asked
-        wide, share = common[1].wide, share_for(device, batch, m, kind)
+        share, block = share_for(device, batch, m, kind), asked.widest or common[1].wide
         assert share is not None
-        block = asked.widest or wide
         panels = -(-min(m, n) // block) * -(-block // share.panel)
-        grams = workspace(device, batch, wide, wide, kind)
-        return _InRegisters(*common, share, grams, device.empty((batch * panels,), kl.i32), block)
+        counts = device.empty((batch * panels,), kl.i32)
+        return _InRegisters(*common, share.panel, share, counts, block)
 
     def begin(self) -> None:
         """Forgets what was made before."""
         clear[int(self.counts.shape[0]), _LINE](self.counts)
         super().begin()
 
-    def reflect(self, first: int, stop: int) -> None:
-        """By panels, of which each changes those after it."""
+    def make_panel(self, first: int, stop: int) -> None:
+        """By slices, a workgroup each."""
         reflectors, (batch, m) = self.reflectors, (int(x) for x in self.work.shape[:2])
-        panel, wide = self.share.panel, reflectors.wide
-        can = reflectors.device.capabilities
-        for start in range(first, stop, panel):
-            last, holding = min(start + panel, stop), self.share.holding(m - start)
-            workers = self.share.workers(last - start, holding)
-            number = first // self.block * -(-self.block // panel) + (start - first) // panel
-            teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
-            reflect_slices[groups(batch * workers), holding.items](
-                self.work, reflectors.v, reflectors.t, self.counts,
-                (start, last, start % wide, number, workers),
-                HOLDING=holding, TEAMS=teams,
-            )  # fmt: skip
-            if last < stop:
-                self.factor(start, last)
-                reflectors.apply_part(start, last, self.work[:, start:, last:stop])
+        can, holding = reflectors.device.capabilities, self.share.holding(m - first)
+        workers = self.share.workers(stop - first, holding)
+        number = first // self.block * -(-self.block // self.panel)
+        number += first % self.block // self.panel
+        teams = holding.items // can.sub_group_size if can.sub_group_size > 1 else 0
+        reflect_slices[groups(batch * workers), holding.items](
+            self.work, reflectors.v, reflectors.t, self.counts,
+            (first, stop, first % reflectors.wide, number, workers),
+            HOLDING=holding, TEAMS=teams,
+        )  # fmt: skip
 
-    def factor(self, first: int, stop: int) -> None:
-        """T of a block, of its diagonal and the products of its reflectors, unless it is a slice's.
-
-        Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
-        "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
-        """
-        reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
-        if width <= self.share.holding(int(self.work.shape[1]) - first).columns:
-            return
-        v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
-        t = reflectors.t[:, first:stop, base : base + width]
-        multiplied(reflectors.device, gram, v, v, adjoint=True)
-        start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
-        solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
+    def whole(self, first: int) -> int:
+        """Those of a slice."""
+        return self.share.holding(int(self.work.shape[1]) - first).columns
 
 
 @dataclass(frozen=True)
-class _ByHalves(Triangularisation):
-    """By halves of the columns, of which `room` holds the narrowest, (batch, m, panel)."""
+class _InMemory(Triangularisation):
+    """By panels in memory, of which a workgroup has one: `room`, (batch, m, panel)."""
 
     room: Any
 
     @staticmethod
-    def made(asked: Asked) -> _ByHalves:
+    def made(asked: Asked) -> _InMemory:
         """That of matrices of a size."""
-        device, (batch, m, _), kind, *_ = asked
-        layout = layout_of(kind, device.capabilities)
-        return _ByHalves(*_common(asked, workspace), device.empty((batch, m, layout.panel), kind))
+        common = _common(asked, workspace)
+        (batch, m, _), panel = asked.size, common[2].panel
+        return _InMemory(*common, panel, asked.device.empty((batch, m, panel), asked.kind))
 
-    def reflect(self, first: int, stop: int) -> None:
-        """The left half, what it leaves of the right one, and both T in one."""
-        panel = self.layout.panel
-        if stop - first <= panel:
-            self._panel(first, stop)
-            return
-        middle = first + panel * -(-(stop - first) // (2 * panel))
-        self.reflect(first, middle)
-        right = self.work[:, first:, middle:stop]
-        self.reflectors.apply_part(first, middle, right)
-        self.reflect(middle, stop)
-        self.join(first, middle, stop)
-
-    def factor(self, first: int, stop: int) -> None:
-        """Is done by then."""
-
-    def _panel(self, first: int, stop: int) -> None:
+    def make_panel(self, first: int, stop: int) -> None:
+        """Column by column."""
         layout, reflectors = self.layout, self.reflectors
-        batch = int(self.work.shape[0])
-        factor_columns[groups(batch), layout.items](
+        factor_columns[groups(int(self.work.shape[0])), layout.items](
             self.work, reflectors.v, reflectors.t, self.room,
             (first, stop, first % reflectors.wide), LAYOUT=layout,
         )  # fmt: skip
+
+    def whole(self, first: int) -> int:
+        """Those of a panel."""
+        return self.panel
 
 
 def _by_columns(device: Device, batch: int, m: int, n: int, kind: DType) -> Any:
@@ -317,14 +315,14 @@ class Asked(NamedTuple):
     widest: int = 0
 
 
-def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, Layout]:
+def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, Layout, Any]:
     """What all ways have, of matrices in such room."""
     device, (batch, m, n), kind, columns, work, widest = asked
     layout, count = layout_of(kind, device.capabilities), min(m, n)
     wide, most = layout.panel, count
     if device.capabilities.single_work_items:
         most = -(-count // _FEWEST)  # joining wide blocks is work that nobody waits beside
-    while wide < max(min(layout.wide, most), widest):
+    while wide < max(min(WIDE, most), widest):
         wide *= 2
     if work is None:
         work = room(device, batch, m, n, kind)
@@ -332,7 +330,8 @@ def _common(asked: Asked, room: Callable[..., Any]) -> tuple[Any, Reflectors, La
     copied(device, work[:, :0, :0], v)
     t, w = room(device, batch, count, wide, kind), room(device, batch, m, count, kind)
     rooms = tuple(room(device, batch, wide, max(n, columns, 1), kind) for _ in range(3))
-    return work, Reflectors(device, v, t, w, kind, wide, rooms), layout
+    grams = workspace(device, batch, wide, wide, kind)
+    return work, Reflectors(device, v, t, w, kind, wide, rooms), layout, grams
 
 
 PANELS: Final = Ways[Asked, Triangularisation](
@@ -343,6 +342,6 @@ PANELS: Final = Ways[Asked, Triangularisation](
         lambda x: iter((_InRegisters.made(x),)),
         lambda x: share_for(x.device, x.size[0], x.size[1], x.kind) is not None,
     ),
-    Way("by halves", "factor_columns", lambda x: iter((_ByHalves.made(x),))),
+    Way("in memory", "factor_columns", lambda x: iter((_InMemory.made(x),))),
 )
 """How the reflectors of matrices are made."""

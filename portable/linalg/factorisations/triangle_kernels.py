@@ -79,16 +79,10 @@ def solve_strips(
     else:
         w = t[batch]
     stop = kl.minimum(start + LAYOUT.strip, b.shape[2])
-    whole = start + (stop - start) // LANES * LANES
-    for column in range(start, whole, LANES):
-        for first in range(0, order, LONG_SEGMENT):
-            rows, size = (0, first, order), (LANES, LONG_SEGMENT)
-            solve_band(w, b[batch], rows, column, WHICH, size, True)
-    if LANES > 1:
-        for column in range(whole, stop):
-            for first in range(0, order, _SHORT_SEGMENT):
-                rows, size = (0, first, order), (1, _SHORT_SEGMENT)
-                solve_band(w, b[batch], rows, column, WHICH, size, True)
+    for column, lanes in kl.vector_range(start, stop, lanes=LANES):
+        ROWS = _SHORT_SEGMENT if lanes < LANES else LONG_SEGMENT
+        for first in range(0, order, ROWS):
+            solve_band(w, b[batch], (0, first, order), column, WHICH, (lanes, ROWS), True)
 
 
 @function

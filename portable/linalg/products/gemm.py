@@ -208,7 +208,8 @@ def prepare_gemm(
         return _nothing
     if wanted.algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    return repeated(lambda: _run(*_in_rows(plan, given, given.out, wanted)), prepares=True)
+    steps = _in_rows(plan, given, given.out, wanted)
+    return repeated(device, lambda: _run(*steps), prepares=True)
 
 
 def _nothing() -> None:

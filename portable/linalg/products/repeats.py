@@ -28,7 +28,7 @@ from portable.system.isolation import collected_later
 _KEPT: Final = 8
 """Plans that a thread keeps."""
 
-_SHARE: Final = 128
+_SHARE: Final = 64
 """The part of a device's memory that the arrays of a plan which is kept may have."""
 
 _LEAST_BYTES: Final = 32 << 20
@@ -104,7 +104,8 @@ def repeated(device: Device, work: Callable[[], object]) -> Callable[[], object]
     can = device.capabilities
     if not can.single_work_items and not device.interprets:
         _build_together(device, run)
-    return device.replay(run) if can.replays else _Repeated(run)
+    again = device.replay(run)
+    return _Repeated(run) if again is run else again
 
 
 def at_once(device: Device, first: Callable[[], object], second: Callable[[], object]) -> None:
@@ -117,12 +118,7 @@ def at_once(device: Device, first: Callable[[], object], second: Callable[[], ob
     first, second : callable
         Two pieces of such work that do not depend on each other; what takes longer is the first.
     """
-    recorder = recording.current() if recording.active else None
-    both = first, partial(_in_other_rooms, second)
-    if isinstance(recorder, _Recorder):
-        recorder.at_once(device, *both)
-    else:
-        device.at_once(*both)
+    device.at_once(first, partial(_in_other_rooms, second))
 
 
 def _in_other_rooms(work: Callable[[], object]) -> None:
@@ -209,12 +205,8 @@ class _Repeated:
                 self._work()
             self._steps = tuple(recorder.steps)
         else:
-            _in_turn(self._steps)
-
-
-def _in_turn(steps: Sequence[Callable[[], object]]) -> None:
-    for step in steps:
-        step()
+            for step in self._steps:
+                step()
 
 
 class _Recorder:
@@ -235,18 +227,6 @@ class _Recorder:
             return getattr(function, "__wrapped__", function)(*args, **kwargs)
         self.product(args, kwargs)
         return kwargs["out"]
-
-    def at_once(
-        self, device: Device, first: Callable[[], object], second: Callable[[], object]
-    ) -> None:
-        """Prepares two pieces of work, which are done at the same time from the next call on."""
-        steps, both = self.steps, []
-        for work in (first, second):
-            self.steps = []
-            work()
-            both.append(partial(_in_turn, self.steps))
-        self.steps = steps
-        steps.append(partial(device.at_once, *both))
 
     def product(self, args: Any, kwargs: Any) -> None:
         """Prepares a product, and makes it."""
@@ -276,13 +256,6 @@ class _Builder(_Recorder):
         key = launcher.kernel, launcher.key[1], tuple(constants.values()), given
         self._note(self.kernels, key, partial(launcher.prepare, *args, **constants))
         return True
-
-    def at_once(
-        self, device: Device, first: Callable[[], object], second: Callable[[], object]
-    ) -> None:
-        """Notes what both do."""
-        first()
-        second()
 
     def product(self, args: Any, kwargs: Any) -> None:
         """Notes a product, whose extents decide on what is launched."""

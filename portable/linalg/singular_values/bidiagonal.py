@@ -233,7 +233,9 @@ SPLITS: Final = (5, 4, 3, 2, 1)
 """Levels of a pass that are tried: the nodes of five are a sub-group of 32 work-items."""
 
 _VECTORS: Final = 4
-_LEAVES_PER_UNIT: Final = 256
+_MORE_LEVELS: Final = 16
+"""Of a table than n has bits, fewer than so many."""
+
 _ITEMS_PER_UNIT: Final = 512
 """Work-items of a unit beyond which they wait for each other rather than for their divisions."""
 
@@ -366,13 +368,21 @@ def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int
     if can.single_work_items:
         lanes = min(can.vector_bytes, 32) // kind.itemsize
         return Search(bits, left, 1, lanes, _VECTORS, integer), levels, 1
-    split = _levels_together(n, can)
-    levels = max(levels, (can.compute_units * _LEAVES_PER_UNIT).bit_length() - 1)
-    levels += (bits - left - levels) % split
+    split, levels = _levels_together(n, levels, bits - left, can)
     return Search(bits, left, split, 1, 1, integer), levels, _WORKGROUP
 
 
-def _levels_together(n: int, can: Capabilities) -> int:
-    """Levels of a pass: more of them take fewer passes, until units have no time for all nodes."""
+def _levels_together(n: int, least: int, bits: int, can: Capabilities) -> tuple[int, int]:
+    """Levels of a pass, and of the table, at least so many: those that take the least time.
+
+    More of them take fewer passes, until units have no time for all nodes.
+    """
     room = can.compute_units * _ITEMS_PER_UNIT
-    return min(SPLITS, key=lambda split: max(1.0, n * team_of(split) / room) / split)
+
+    def time(choice: tuple[int, int]) -> float:
+        split, levels = choice
+        passes = (bits - levels) // split * max(1.0, n * team_of(split) / room)
+        return max(1.0, (1 << levels) / room) + passes
+
+    choices = ((split, levels) for split in SPLITS for levels in range(least, least + _MORE_LEVELS))
+    return min((x for x in choices if (bits - x[1]) % x[0] == 0), key=time)

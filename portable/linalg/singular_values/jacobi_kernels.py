@@ -38,7 +38,7 @@ def jacobi_svdvals(
     lengths = kl.local(N, kind)
     going = kl.local(2, kl.i32)
     item, items, batch = kl.local_id(0), kl.local_size(0), kl.group_id(0)
-    fetch(matrix_of(a, a, batch), w, lengths, SHAPE)
+    fetch(matrix_of(a, a, batch), w, lengths, SHAPE, element_at)
     field, best = scaled_columns(w, lengths, SHAPE)
     if item == 0:
         largest[batch] = best
@@ -55,13 +55,25 @@ def jacobi_svdvals(
 
 
 @function
-def fetch(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
-    """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
+def element_at(matrix: kl.Array, row: kl.Scalar, column: kl.Scalar, kind: Any) -> Any:
+    """An element of a matrix as it is."""
+    return kl.cast(matrix[row, column], kind)
+
+
+@function
+def fetch(
+    matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape, ELEMENT: Any
+) -> None:
+    """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest.
+
+    `ELEMENT` reads one, as `element_at` does.
+    """
     kind = w.dtype
     for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
         best = kl.cast(0, lengths.dtype)
         for row in range(SHAPE.rows):
-            x = kl.cast(matrix[column, row] if SHAPE.turned else matrix[row, column], kind)
+            i, j = (column, row) if SHAPE.turned else (row, column)
+            x = ELEMENT(matrix, i, j, kind)
             x = kl.conj(x) if kind.is_complex and SHAPE.turned else x
             best = largest_part(best, x)
             w[column, row] = x

@@ -33,8 +33,8 @@ from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
 from portable.linalg.spectral.hop_blocks import lead_back_hops
-from portable.linalg.spectral.reduction_kernels import Form, field_of, load_scaled, spread
-from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes
+from portable.linalg.spectral.reduction_kernels import field_of, spread
+from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes, load
 from portable.linalg.spectral.symmetric_panels import symmetric_panels
 from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
@@ -42,6 +42,10 @@ from portable.tune.table import first_accepted
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
 _ITEMS: Final = 512
+_UNROLLED: Final = 8
+_AHEAD: Final = 8
+"""Elements that a work-item has in registers, and rows that are on their way to them."""
+
 _LARGEST: Final = 1 << 20
 """Columns for which the table has the widest bands: what leads back through narrow ones is bound by
 memory, and panels that leave them are more."""
@@ -137,7 +141,7 @@ def _svd(
     down, across = (begin_of_further(x, shape) for x in (m, n))
     room = shape.room(down + n, across + m)
     work = device.empty((1, *room), kind)
-    _load(a, largest, work, "turned" if turns else "plain")
+    load(a, largest, work, "turned" if turns else "plain")
     put_ones[m, _LINE](work, down, across)
     Sweep(device, work[0], (m, n), b, shape, further=(n, m)).run()
     ab, scales = device.empty((b + 1, n), kind), device.empty((2,), kind)
@@ -166,7 +170,7 @@ def _symmetric(
     n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
     wanted = vectors is not None
     panels, reduce = symmetric_panels(device, n, b, kind, wanted)
-    _load(a, largest, turned(panels.whole), "hermitian")
+    load(a, largest, turned(panels.whole), "hermitian")
     reduce()
     ab, bound, chosen = _shifted_factor(device, panels.whole[0], n, b)
     hops = device.empty((n, n + b), kind) if wanted else None
@@ -187,12 +191,6 @@ def _symmetric(
     x = _hops_led_back(device, blocks.right, hops, size, n, shape, reverse=False)
     panels.lead_back(x, vectors)
     return status
-
-
-def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
-    """Puts a scaled copy there, with zeros around it."""
-    extents = tuple(int(x) for x in reversed(work.shape))
-    load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 
 
 def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:
@@ -244,9 +242,11 @@ def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, A
     sums, scales = device.empty((n,), kind), device.empty((_SHIFTS + 1, 3), kind)
     add_band_rows[n, _LINE](a, sums, B=b)
     factors, ab = (device.empty((*x, b + 1, n), kind) for x in ((_SHIFTS,), ()))
-    items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
+    items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup, b * b)
     bound = largest_magnitude(device, sums)
-    factor_shifted_bands[groups(_SHIFTS), items](a, bound, factors, scales, B=b)
+    factor_shifted_bands[groups(_SHIFTS), items](
+        a, bound, factors, scales, B=b, EACH=b * b // items
+    )
     choose_factor[(n, b + 1), _TILE[:2]](factors, scales, ab)
     return ab, bound, scales[_SHIFTS]
 
@@ -274,67 +274,69 @@ def add_band_rows(a: kl.Array, sums: kl.Array, *, B: int) -> None:
 
 @kernel
 def factor_shifted_bands(
-    a: kl.Array, bound: kl.Array, factors: kl.Array, scales: kl.Array, *, B: int
+    a: kl.Array, bound: kl.Array, factors: kl.Array, scales: kl.Array, *, B: int, EACH: int
 ) -> None:
     """``L^T`` of shifted bands ``L L^T`` in diagonal-ordered form; a shift a workgroup.
 
     The first shift is more than `bound` by what rounding errors do not take away, each other a
-    ``2^(1/4)``-th of the one before; with those that are too small the factor does not exist. A
-    column after the other changes those behind it, in a window that goes down the diagonal. Rows of
-    `scales` become a bound of the singular values of ``L^T``, the shift, and whether the factor
+    ``2^(1/4)``-th of the one before; with those that are too small the factor does not exist. Rows
+    of `scales` become a bound of the singular values of ``L^T``, the shift, and whether the factor
     exists.
+
+    A column after the other changes the B rows and columns behind it, of which work-items hold
+    `EACH` elements: that of row i and column j in the place of i and j modulo B. Where those of
+    the column were, the row that is B below it comes in.
     """
     n, item, items, kind = factors.shape[2], kl.local_id(0), kl.local_size(0), a.dtype
     group = kl.group_id(0)
     most = kl.where(bound[0] > 0, bound[0] * (1 + 2.0**-12), kl.cast(1, kind))
     shift, least = most * kl.exp2(kl.cast(group, kind) * -0.25), kl.cast(1, kind)
-    window, inverse = kl.local((2 * B, 2 * B + 1), kind), kl.local(2, kind)
-    for start in range(0, n, B):
-        fill_window(a, window, (start, n), shift, B)
-        if start == 0 and item == 0:
-            inverse[0] = 1 / (a[0, 0] + shift)
+    held, rows = kl.private(EACH, kind), kl.local((_AHEAD, 1, B + 1), kind)
+    pivots = kl.local((2, B + 1), kind)
+    for e in kl.range(EACH, unroll=min(EACH, _UNROLLED)):
+        column, row = (item + e * items) // B, (item + e * items) % B
+        value = a[kl.maximum(row, column), kl.minimum(row, column)]
+        held[e] = value + kl.where(row == column, shift, shift * 0)
+    for ahead in kl.static_range(_AHEAD - 1):
+        ask_for_row(a, rows[ahead], B + ahead, B)
+    kl.copy_wait(_AHEAD - 2)
+    kl.barrier()
+    for j in range(n):
+        place, column_j, entering = j % B, pivots[j % 2], rows[j % _AHEAD]
+        for e in kl.range(EACH, unroll=min(EACH, _UNROLLED)):
+            column, row = (item + e * items) // B, (item + e * items) % B
+            if column == place:
+                column_j[row] = kl.where(row == place, entering[0, 0], held[e])
+                if row == place:
+                    column_j[B] = 1 / held[e]
+        kl.copy_wait(_AHEAD - 3)
         kl.barrier()
-        for j in range(kl.minimum(B, n - start)):
-            by = inverse[j % 2]
-            least = kl.where(kl.isfinite(by), kl.minimum(least, by), -1)
-            for number in range(item, B * B, items):
-                column, row = j + 1 + number // B, j + 1 + number % B
-                if row >= column:
-                    left = window[column, row] - window[j, row] * (window[j, column] * by)
-                    window[column, row] = left
-                    if number == 0:
-                        inverse[(j + 1) % 2] = 1 / left
-            root = kl.sqrt(by)
-            for below in range(item, kl.minimum(B + 1, n - start - j), items):
-                factors[group, B - below, start + j + below] = window[j, j + below] * root
-            kl.barrier()
+        ask_for_row(a, rows[(j + _AHEAD - 1) % _AHEAD], j + B + _AHEAD - 1, B)
+        by = column_j[B]
+        least = kl.where(kl.isfinite(by), kl.minimum(least, by), -1)
+        for e in kl.range(EACH, unroll=min(EACH, _UNROLLED)):
+            column, row = (item + e * items) // B, (item + e * items) % B
+            if column == place:
+                root, below = kl.sqrt(by), (row - place) % B
+                if j + below < n:
+                    factors[group, B - below, j + below] = held[e] * root
+                if below == 0 and j + B < n:
+                    factors[group, 0, j + B] = column_j[place] * root
+            if column == place or row == place:
+                beside = (kl.where(column == place, row, column) - place - 1) % B + 1
+                held[e] = entering[0, beside] + kl.where(beside == B, shift, shift * 0)
+            held[e] = held[e] - column_j[column] * (column_j[row] * by)
     if item == 0:
         scales[group, 0], scales[group, 1] = kl.sqrt(most + shift), shift
         scales[group, 2] = kl.where(least > 0, kl.cast(1, kind), 0)
 
 
 @function
-def fill_window(
-    a: kl.Array, window: kl.Array, rows: tuple[kl.Scalar, ...], shift: kl.Scalar, B: int
-) -> None:
-    """Moves the window on to the columns from ``rows[0]`` on, of a band of ``rows[1]`` rows.
-
-    What the last columns left of the next is moved up, rows behind are loaded; all of them at
-    first. Behind the matrix is the shift alone.
-    """
-    start, n = rows
-    item, items, zero = kl.local_id(0), kl.local_size(0), shift * 0
-    kept = kl.where(start > 0, B, 0)
-    for number in range(item, kept * B, items):
-        column, row = number // B, number % B
-        window[column, row] = window[B + column, B + row]
-    kl.barrier()
-    for number in range(item, (2 * B - kept) * 2 * B, items):
-        down, column = kept + number // (2 * B), number % (2 * B)
-        row, value = start + down, zero
-        if row < n and down >= column and down <= column + B:
-            value = a[row, start + column]
-        window[column, down] = value + kl.where(down == column, shift, zero)
+def ask_for_row(a: kl.Array, room: kl.Array, row: kl.Scalar, B: int) -> None:
+    """Starts to copy a row of the band, up to the diagonal; zeros behind the matrix."""
+    first = row - B
+    kl.copy_async(room, a[row : row + 1, first : first + B + 1])
+    kl.copy_commit()
 
 
 @kernel

@@ -103,22 +103,7 @@ def bidiagonalize_in_panels(
     Behind the matrix lie the panel's lines, y and u in turn, conjugated, with zeros at first.
     """
     matrix = kl.group_id(1)
-    mine = Bidiagonal(
-        out.d[matrix],
-        out.e[matrix],
-        out.left[matrix],
-        out.right[matrix],
-        out.left_factors[matrix],
-        out.right_factors[matrix],
-        out.tall[matrix],
-        out.column[matrix],
-        out.line[matrix],
-        out.heads[matrix],
-        out.parts[matrix],
-        out.dots[matrix],
-        out.products[matrix],
-        out.shares[matrix],
-    )
+    mine = Bidiagonal(*[x[matrix] for x in out])
     kind = work.dtype
     room = (
         kl.local((2, 2 * SHAPE.block), kind),

@@ -385,7 +385,7 @@ def _rotated(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[
     return lambda x: iter(((decompose(x.device, x.a, *x.results),),))
 
 
-def _staged(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
+def _whole(decompose: Callable[..., Any]) -> Callable[[Asked], Iterator[tuple[Any, ...]]]:
     return lambda x: iter((decompose(x.device, x.a, *x.results),))
 
 
@@ -458,10 +458,10 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
     Way(
         "by a band",
         "factor_panel apply_reflectors store_band spread_hops apply_hops",
-        lambda x: iter((svd_by_band(x.device, x.a, *x.results),)),
+        _whole(svd_by_band),
         lambda x: x.banded,
     ),
-    Way("in stages", f"bidiagonalize_keeping apply_blocks {_STAGES}", _staged(svd_in_stages)),
+    Way("in stages", f"bidiagonalize_keeping apply_blocks {_STAGES}", _whole(svd_in_stages)),
 )
 """How singular values and vectors are found."""
 
@@ -471,10 +471,10 @@ EIGENVECTORS: Final = Ways[Asked, tuple[Any, ...]](
     Way(
         "by a band",
         "factor_panel apply_reflectors factor_shifted_bands store_shifted",
-        lambda x: iter((eigen_by_band(x.device, x.a, *x.results),)),
+        _whole(eigen_by_band),
         lambda x: x.banded,
     ),
-    Way("in stages", f"tridiagonalize {_STAGES}", _staged(hermitian_in_stages)),
+    Way("in stages", f"tridiagonalize {_STAGES}", _whole(hermitian_in_stages)),
 )
 """How eigenvalues and eigenvectors of Hermitian matrices are found."""
 

@@ -163,7 +163,8 @@ def bidiagonal_vectors(device: Device, d: Any, e: Any, *, most: int = LEAF) -> t
     right = device.empty((count, leaf, leaf), kind)
     turned = device.empty((count, leaf - 1, leaf - 1), kind)
     status = svd_rotated(device, leaves, values, right, turned)
-    blocks = _blocks(device, count, leaf, kind, left=True)
+    room = [device.empty((count, leaf, leaf), kind) for _ in range(2)]
+    blocks = Blocks(device.empty((count, leaf), kind), *room)
     settle_bidiagonal[(leaf, leaf, count), (*_TILE, 1)](values, right, turned, blocks)
     return _merged(device, blocks, more, True), status
 
@@ -179,15 +180,6 @@ def _padded(device: Device, diagonals: Any, least: int, most: int, *, singular: 
     items = 1 if device.capabilities.single_work_items else _MOST
     pad_diagonals[groups(size[0]), items](d, e, *more, SINGULAR=singular)
     return size, leaf, more
-
-
-def _blocks(device: Device, count: int, h: int, kind: DType, *, left: bool) -> Blocks:
-    right = device.empty((count, h, h), kind)
-    return Blocks(
-        device.empty((count, h), kind),
-        right,
-        device.empty((count, h, h), kind) if left else None,
-    )
 
 
 class _Room(NamedTuple):
@@ -229,7 +221,7 @@ def _merged(device: Device, blocks: Blocks, diagonals: Any, singular: bool) -> B
 def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShape) -> Blocks:
     """Merges neighbouring blocks."""
     kind, (count, h) = dtype(d.dtype), (int(x) for x in blocks.values.shape)
-    merges, size = count // 2, 2 * h
+    rows, merges, size = int(blocks.right.shape[1]), count // 2, 2 * h
     joined, kept, roots = _room(device, merges, size, kind)
     items = 1 if device.capabilities.single_work_items else _ITEMS
     join[(size, merges), (_ITEMS, 1)](blocks, e, d, joined, SHAPE=shape)
@@ -237,34 +229,17 @@ def _next_level(device: Device, blocks: Blocks, d: Any, e: Any, shape: MergeShap
     teams = groups(-(-size * shape.team // (shape.lanes * items)), merges), (items, 1)
     solve_secular[teams](kept, roots, SHAPE=shape)
     refine_weights[teams](kept, roots, SHAPE=shape)
-    if int(blocks.right.shape[1]) < h:
-        return _edges(device, blocks, (kept, roots), teams, shape)
-    result = _blocks(device, merges, size, kind, left=shape.singular)
-    place_roots[teams](kept, roots, result.values, SHAPE=shape)
-    factor = device.empty((merges, size, size), kind)
-    sides = [(blocks.right, result.right, False)]
-    if blocks.left is not None:
-        sides.append((blocks.left, result.left, True))
-    for old, new, left in sides:
+    values, factor = device.empty((merges, size), kind), device.empty((merges, size, size), kind)
+    place_roots[teams](kept, roots, values, SHAPE=shape)
+    reshape = device.namespace().reshape
+
+    def merged(old: Any, *, left: bool) -> Any:
+        """Vectors of pairs of blocks, of which the first and last elements may be all there is."""
         form_factor[(size, size, merges), (*_TILE, 1)](kept, roots, factor, SHAPE=shape, LEFT=left)
         unrotate[(size, merges), (_ITEMS, 1)](kept, factor)
-        halves = (count, h, size)
-        reshape = device.namespace().reshape
-        gemm(old, reshape(factor, halves), out=reshape(new, halves))
-    return result
+        new = device.empty((merges, 2 * rows, size), kind)
+        gemm(old, reshape(factor, (count, h, size)), out=reshape(new, (count, rows, size)))
+        return new if rows == h else new[:, ::3]
 
-
-def _edges(
-    device: Device, blocks: Blocks, steps: tuple[Kept, Roots], teams: Any, shape: MergeShape
-) -> Blocks:
-    """Merged blocks of which the first and the last elements of vectors are all there is."""
-    kind, (count, h) = dtype(blocks.values.dtype), (int(x) for x in blocks.values.shape)
-    (kept, roots), merges, size = steps, count // 2, 2 * h
-    values, ends = device.empty((merges, size), kind), device.empty((count, 2, size), kind)
-    factor = device.empty((merges, size, size), kind)
-    place_roots[teams](kept, roots, values, SHAPE=shape)
-    form_factor[(size, size, merges), (*_TILE, 1)](kept, roots, factor, SHAPE=shape, LEFT=False)
-    unrotate[(size, merges), (_ITEMS, 1)](kept, factor)
-    reshape = device.namespace().reshape
-    gemm(blocks.right, reshape(factor, (count, h, size)), out=ends)
-    return Blocks(values, reshape(ends, (merges, 4, size))[:, ::3], None)
+    left = None if blocks.left is None else merged(blocks.left, left=True)
+    return Blocks(values, merged(blocks.right, left=False), left)

@@ -43,7 +43,9 @@ SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
 
 _CACHED: Final = 512 << 10
-"""Bytes of a matrix up to which a core alone is faster than several that wait for each other."""
+_CACHED_SYMMETRIC: Final = 20 << 20
+"""Bytes of a matrix up to which a core alone is faster than several that wait for each other: a
+symmetric one's takes a launch a panel, several take two a step."""
 
 _ALONE: Final = 128
 """Columns up to which one workgroup makes all steps in no more time than launches take."""
@@ -111,7 +113,7 @@ def _step_shape(size: tuple[int, int, int], kind: DType, can: Capabilities) -> S
     count, m, n = size
     lanes = 1 if kind.is_complex else max(can.vector_bytes // kind.itemsize, 1)
     if can.single_work_items:
-        cores = 1 if m * n * kind.itemsize <= _CACHED else max(1, can.compute_units)
+        cores = 1 if m * n * kind.itemsize <= _CACHED_SYMMETRIC else max(1, can.compute_units)
         return StepShape(lanes, lanes, _ROWS, 1, 1, cores, _PANEL_ALONE)
     team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
     most = min(_ITEMS, can.max_workgroup, can.max_workgroup_shape[0])
@@ -142,8 +144,8 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
     return largest
 
 
-def _load(a: Any, largest: Any, work: Any, form: Form) -> None:
-    """Puts scaled copies there."""
+def load(a: Any, largest: Any, work: Any, form: Form) -> None:
+    """Puts scaled copies there, with zeros around them."""
     extents = tuple(int(x) for x in reversed(work.shape))
     load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 
@@ -207,7 +209,7 @@ def reduced_to_tridiagonal(
         empty(shape.groups if alone else 1, pitch + 2 * shape.block),
         empty(3, shape.groups, of=kind.real),
     )
-    _load(a, largest, work, "hermitian")
+    load(a, largest, work, "hermitian")
     _clear(device, out.vectors, out.columns, out.products, counts)
     _tridiagonalize(device, work, out, counts, shape)
     if not kind.is_complex:
@@ -341,7 +343,7 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
         products=empty(height + 2 * shape.block),
         shares=empty(2, shape.groups, of=kind.real),
     )
-    _load(a, largest, work, "turned" if rows < columns else "plain")
+    load(a, largest, work, "turned" if rows < columns else "plain")
     _clear(device, left, right, out.tall, out.products, counts)
     _bidiagonalize(device, work, out, counts, shape)
     return _Halves(out.d, out.e, left, out.left_factors, right, out.right_factors)
@@ -368,7 +370,7 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
     )
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
     work, d, e = empty(m + shape.rows, pitch), empty(n), empty(n)
-    _load(a, largest, work, "turned" if rows < columns else "plain")
+    load(a, largest, work, "turned" if rows < columns else "plain")
     launch = bidiagonalize_keeping[groups(cores, count), 1]
     for first in range(-1, n) if cores > 1 else (-1,):
         last = first + 1 if cores > 1 else n

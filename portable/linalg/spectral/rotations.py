@@ -25,14 +25,13 @@ from portable.linalg.base.magnitude import scaled_by
 from portable.linalg.base.parts import (
     absolute_square,
     conjugate,
-    largest_part,
     real_part,
     scaled,
 )
 from portable.linalg.singular_values.jacobi_kernels import (
     column_products,
+    element_at,
     fetch,
-    make_up,
     rank_of,
     scaled_columns,
     sweep_all,
@@ -82,7 +81,7 @@ def svd_by_rotations(a: kl.Array, out: Factors, scratch: kl.Array, *, SHAPE: Rot
     lengths = kl.local(N, REAL)
     room = kl.local((2, SHAPE.longest), kind)
     going = kl.local(2, kl.i32)
-    fetch(a[batch], w, lengths, SHAPE)
+    fetch(a[batch], w, lengths, SHAPE, element_at)
     field, best = scaled_columns(w, lengths, SHAPE)
     finite = kl.isfinite(best)
     rotate_all(w, going, out.status, finite, SHAPE)
@@ -92,12 +91,12 @@ def svd_by_rotations(a: kl.Array, out: Factors, scratch: kl.Array, *, SHAPE: Rot
         out.values[batch, rank] = scaled_by(lengths[column], field, -1)
         if SHAPE.squares:
             for row in range(N):
-                put_square(out, row, rank, w[column, SHAPE.below + row], SHAPE)
+                put(out, row, rank, w[column, SHAPE.below + row], not SHAPE.turned)
         if SHAPE.longs > 0:
             length = lengths[column]
             inverse = kl.where(length > 0, 1 / length, length)
             for row in range(SHAPE.rows):
-                put_long(out, row, rank, w[column, row] * inverse, SHAPE)
+                put(out, row, rank, w[column, row] * inverse, SHAPE.turned)
     kl.barrier()
     if SHAPE.longs > 0:
         vanished = SHAPE.longs - N
@@ -124,7 +123,7 @@ def hermitian_by_rotations(
     room = kl.local((2, N), kind)
     going = kl.local(2, kl.i32)
     matrix = a[batch]
-    fetch_hermitian(matrix, w, lengths, SHAPE)
+    fetch(matrix, w, lengths, SHAPE, lower_at)
     field, best = scaled_columns(w, lengths, SHAPE)
     finite = kl.isfinite(best)
     shift = bound_of(w, room, lengths, sums, SHAPE)
@@ -149,20 +148,6 @@ def hermitian_by_rotations(
 
 
 # -- the matrix -----------------------------------------------------------------------------------
-
-
-@function
-def fetch_hermitian(matrix: kl.Array, w: kl.Array, lengths: kl.Array, SHAPE: RotationShape) -> None:
-    """The same of a Hermitian matrix."""
-    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
-        best = kl.cast(0, lengths.dtype)
-        for row in range(SHAPE.columns):
-            x = lower_at(matrix, row, column, w.dtype)
-            best = largest_part(best, x)
-            w[column, row] = x
-        make_up(w, column, SHAPE)
-        lengths[column] = best
-    kl.barrier()
 
 
 @function
@@ -256,12 +241,10 @@ def rayleigh(
 
 
 @function
-def put_long(
-    out: Factors, row: kl.Scalar, rank: kl.Scalar, x: kl.Scalar, SHAPE: RotationShape
-) -> None:
-    """An element of a vector as long as the matrix."""
+def put(out: Factors, row: kl.Scalar, rank: kl.Scalar, x: kl.Scalar, ON_RIGHT: bool) -> None:
+    """An element of a vector."""
     batch = kl.group_id(0)
-    if SHAPE.turned:
+    if ON_RIGHT:
         out.right[batch, rank, row] = conjugate(x)
     else:
         out.left[batch, row, rank] = x
@@ -269,23 +252,11 @@ def put_long(
 
 @function
 def long_at(out: Factors, row: kl.Scalar, rank: kl.Scalar, SHAPE: RotationShape) -> Any:
-    """What `put_long` has put."""
+    """An element of a vector as long as the matrix, that `put` has put."""
     batch = kl.group_id(0)
     if SHAPE.turned:
         return conjugate(out.right[batch, rank, row])
     return out.left[batch, row, rank]
-
-
-@function
-def put_square(
-    out: Factors, row: kl.Scalar, rank: kl.Scalar, x: kl.Scalar, SHAPE: RotationShape
-) -> None:
-    """An element of a vector as long as the matrix is wide."""
-    batch = kl.group_id(0)
-    if SHAPE.turned:
-        out.left[batch, row, rank] = x
-    else:
-        out.right[batch, rank, row] = conjugate(x)
 
 
 @function
@@ -337,7 +308,7 @@ def complete(
             vector[row] = vector[row] * (1 / kl.sqrt(squares))
         kl.barrier()
     for row in range(item, ROWS, items):
-        put_long(out, row, rank, vector[row], SHAPE)
+        put(out, row, rank, vector[row], SHAPE.turned)
     kl.barrier()
 
 

@@ -18,19 +18,27 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
-from portable.linalg.factorisations.matrices import is_transposed, moved, turned, workspace
+from portable.linalg.base.tiling import Tiling
+from portable.linalg.factorisations.matrices import moved, turned, workspace
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.products.gemm import gemm
+from portable.linalg.products.kernels import Epilogue, Place, Reader, keep
+from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.repeats import at_once, cached_plan, is_kept, repeated
 
 _ROWS: Final = 64
 _ITEMS: Final = 256
 _EACH: Final = 8
 """Rows of a workgroup that makes Z, its work-items, and columns of Z that each makes of a row."""
+
+_EDGE: Final = 64
+_DEPTH: Final = 16
+_STAGES: Final = 3
+"""Rows of squares that a symmetric change is made in, and of the slots for what is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,8 @@ class SymmetricPanels:
     device : Device
         Where.
     whole : array, shape (1, n, n)
-        The matrix, then its lower band; n is a multiple of the band's width, and twice that at
-        least.
+        The matrix, then its lower band, whose columns lie together; n is a multiple of the band's
+        width, and twice that at least.
     triangle : Triangularisation
         Of the matrix without its first rows, which makes the reflectors.
     width : int
@@ -52,6 +60,8 @@ class SymmetricPanels:
         Whether vectors are to be led back.
     lines : four arrays
         P transposed, ``V^T P``, ``[Z V]`` and ``[V Z]`` transposed.
+    tiling : (Tiling, int)
+        Squares of the matrix, and the work-items that change one.
     """
 
     device: Device
@@ -60,6 +70,7 @@ class SymmetricPanels:
     width: int
     wanted: bool
     lines: tuple[Any, Any, Any, Any]
+    tiling: tuple[Tiling, int]
 
     @staticmethod
     def of(device: Device, n: int, width: int, kind: DType, wanted: bool) -> SymmetricPanels:
@@ -70,7 +81,8 @@ class SymmetricPanels:
         )
         extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
         lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
-        return SymmetricPanels(device, whole, triangle, width, wanted, lines)
+        tiling = _squares(kind, device.capabilities)
+        return SymmetricPanels(device, whole, triangle, width, wanted, lines, tiling)
 
     def run(self) -> None:
         """Reduces the matrix."""
@@ -79,18 +91,24 @@ class SymmetricPanels:
         triangle.reflect(0, width)
         for first in range(0, n - width, width):
             stop, following = first + width, first + 2 * width
-            at_once(self.device, partial(self._multiply, first), partial(self._factor, first))
+            at_once(
+                self.device,
+                partial(self._multiply, first),
+                partial(triangle.factor, first, stop),
+            )
             self._make_lines(first)
-            self._change(first, (stop, following))
             if following < n:
                 at_once(
-                    self.device,
-                    partial(triangle.reflect, stop, following),
-                    partial(self._change, first, (following, n)),
+                    self.device, partial(self._next_panel, first), partial(self._change_rest, first)
                 )
-        if self.wanted:
-            for first in range(0, n - width, triangle.reflectors.wide):
-                triangle.reflectors.join(first, min(first + triangle.reflectors.wide, n - width))
+            else:
+                self._change(first)
+                self._join(first)
+
+    def _next_panel(self, first: int) -> None:
+        """Changes the columns of the panel after one, and makes their reflectors."""
+        self._change(first)
+        self.triangle.reflect(first + self.width, first + 2 * self.width)
 
     def _vectors(self, first: int) -> Any:
         """V of a panel."""
@@ -98,16 +116,8 @@ class SymmetricPanels:
 
     def _multiply(self, first: int) -> None:
         """``P = A V``; of the matrix rows are read, which are its columns."""
-        rest = self.triangle.work[0, first:, first + self.width :]
-        rest = turned(rest) if is_transposed(rest) else rest
+        rest = turned(self.triangle.work[0, first:, first + self.width :])
         gemm(turned(self._vectors(first)), rest, out=self.lines[0][:, : int(rest.shape[0])])
-
-    def _factor(self, first: int) -> None:
-        """T of a panel, and of all panels of a block."""
-        stop, wide = first + self.width, self.triangle.reflectors.wide
-        self.triangle.factor(first, stop)
-        if self.wanted and first % wide:
-            self.triangle.join(first // wide * wide, first, stop)
 
     def _make_lines(self, first: int) -> None:
         """Z of a panel, from both sides of which the matrix is changed."""
@@ -122,16 +132,31 @@ class SymmetricPanels:
             v, products, t, middle, left, right, WIDTH=width, EACH=min(_EACH, width)
         )
 
-    def _change(self, first: int, columns: tuple[int, int]) -> None:
-        """Takes ``Z V^T + V Z^T`` off some columns of what is left."""
-        begin, end = columns
-        c, (_, _, left, right) = self.triangle.work[0, first:, begin:end], self.lines
-        begin, end, rows = begin - first - self.width, end - first - self.width, int(c.shape[0])
-        if is_transposed(c):
-            c, (begin, end), below = turned(c), (0, rows), slice(begin, end)
-        else:
-            below = slice(0, rows)
-        gemm(left[below], right[:, begin:end], alpha=-1, beta=1, c=c, out=c)
+    def _change(self, first: int) -> None:
+        """Takes ``Z V^T + V Z^T`` off the columns behind a panel that the next one has."""
+        width, (_, _, left, right) = self.width, self.lines
+        c = turned(self.triangle.work[0, first:, first + width : first + 2 * width])
+        gemm(left[:width], right[:, : int(c.shape[1])], alpha=-1, beta=1, c=c, out=c)
+
+    def _change_rest(self, first: int) -> None:
+        """The same of columns behind those, of which rows above are not read; joins reflectors."""
+        width, (_, _, left, right) = self.width, self.lines
+        c = turned(self.triangle.work[0, first + width :, first + 2 * width :])
+        n, (tiling, items) = int(c.shape[0]), self.tiling
+        half = -(-n // (2 * tiling.rows))
+        change_both_sides[groups(2 * half + 1, half), items](
+            left[width : width + n], right[:, width : width + n], c, TILING=tiling
+        )
+        self._join(first)
+
+    def _join(self, first: int) -> None:
+        """T of a panel and those before it in a block, and V T of a block that is whole."""
+        stop, reflectors = first + self.width, self.triangle.reflectors
+        begin = first // reflectors.wide * reflectors.wide
+        if self.wanted and first > begin:
+            self.triangle.join(begin, first, stop)
+        if self.wanted and (stop % reflectors.wide == 0 or stop == int(reflectors.v.shape[2])):
+            reflectors.join(begin, stop)
 
     def lead_back(self, x: Any, out: Any) -> None:
         """Multiplies vectors with all reflectors.
@@ -148,6 +173,15 @@ class SymmetricPanels:
         moved(self.device, x[:, :n, :columns], c)
         self.triangle.reflectors.apply(c[:, self.width :], adjoint=False)
         moved(self.device, c[:, :rows], out)
+
+
+def _squares(kind: DType, can: Capabilities) -> tuple[Tiling, int]:
+    """Squares as large as local memory has room for, and the work-items that change one."""
+    edge, most = _EDGE, can.local_memory_most // kind.itemsize
+    while edge > 8 and edge * (5 * _DEPTH * _STAGES // 2 + edge + 1) > most:
+        edge //= 2
+    items = 1 if can.single_work_items else min(2 * edge, can.max_workgroup)
+    return Tiling(edge, edge, _DEPTH, _STAGES, units=True), items
 
 
 class _Plan(NamedTuple):
@@ -249,3 +283,44 @@ def make_lines(
                 left[row, WIDTH + column + j] = vector
                 right[column + j, row] = vector
                 right[WIDTH + column + j, row] = sums[j]
+
+
+@kernel
+def change_both_sides(left: kl.Array, right: kl.Array, c: kl.Array, *, TILING: Tiling) -> None:
+    """Takes ``left @ right``, which is symmetric, off the symmetric `c`.
+
+    A workgroup makes a square on or below the diagonal, and stores it on both sides. Of an even
+    number of rows of squares those of the lower half are dimension 1; what is right of the diagonal
+    there stands for the rows of the upper half, the last one beside the first.
+
+    Parameters
+    ----------
+    left : array, shape (n, k)
+    right : array, shape (k, n)
+    c : array, shape (n, n)
+    TILING : Tiling
+        The squares.
+    """
+    EDGE, kind, n, half = TILING.rows, c.dtype, c.shape[0], kl.num_groups(1)
+    lower, across = kl.group_id(1) + half, kl.group_id(0)
+    is_lower = across <= lower
+    row = kl.where(is_lower, lower, 2 * half - 1 - lower) * EDGE
+    column = kl.where(is_lower, across, across - lower - 1) * EDGE
+    if row < n:
+        tiles, acc = room((left, right), kind, TILING)
+        square = Place(0, row, column, 0)
+        reader = Reader(left, right, square, (n, n, left.shape[1]), TILING.depth)
+        multiply(acc, tiles, reader, (0, kl.cdiv(left.shape[1], TILING.depth)), TILING)
+        Epilogue((-1, 1, c, None), c, keep).store(acc, c, square, TILING)
+        if row > column:
+            if kind == kl.f64:  # of which matrix units hold whole sectors of columns
+                acc.store(c.T[row : row + EDGE, column : column + EDGE])
+            else:
+                mirrored = kl.local((EDGE, EDGE + 1), kind)
+                for i, j, value in kl.elements(acc):
+                    mirrored[j, i] = value
+                kl.barrier()
+                for entry in kl.workgroup_range(EDGE * EDGE):
+                    i, j = column + entry // EDGE, row + entry % EDGE
+                    if j < n:
+                        c[i, j] = mirrored[entry // EDGE, entry % EDGE]

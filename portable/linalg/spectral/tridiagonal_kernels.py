@@ -93,16 +93,7 @@ def tridiagonalize(
     and then w and v in turn, with zeros at first.
     """
     matrix = kl.group_id(1)
-    mine = Tridiagonal(
-        out.d[matrix],
-        out.e[matrix],
-        out.vectors[matrix],
-        out.factors[matrix],
-        out.columns[matrix],
-        out.heads[matrix],
-        out.products[matrix],
-        out.shares[matrix],
-    )
+    mine = Tridiagonal(*[x[matrix] for x in out])
     for phase in range(first, last):
         if phase > first:
             meet(counts[matrix], panel, phase - first, SHAPE.groups)

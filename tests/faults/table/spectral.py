@@ -45,11 +45,8 @@ SPECTRAL: Final = (
     *(
         without_barrier(BANDED + "factor_shifted_bands", i, 2, what, "values_by_a_band")
         for i, what in enumerate(
-            ("a window is read before it is filled", "a column is read before it is changed")
+            ("a row of a band is read before it came", "a column is read before it is changed")
         )
-    ),
-    without_barrier(
-        BANDED + "fill_window", 0, 1, "a window is filled before it is moved", "values_by_a_band"
     ),
     fault(
         "eigenvalues keep a shift",
