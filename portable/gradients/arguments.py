@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -61,6 +61,18 @@ def check_gradients(names: Sequence[str], given: Sequence[Any], gradients: Seque
                 f"the gradient of {name} is {gradient!r}; it must be an array"
                 f"{'' if is_array(x) else ' of shape (1,)'}, or None for none"
             )
+        kind = dtype(x.dtype).kind if hasattr(x, "dtype") else _KINDS.get(type(x), "")
+        if kind == "c" and not is_array(x):
+            raise LaunchError(f"{name} is a complex number, which has no gradient: pass None")
+        if kind not in ("f", "c"):
+            raise LaunchError(
+                f"{name} holds no real or complex numbers and has no gradient: pass None"
+            )
+        if not dtype(gradient.dtype).real.is_float:
+            raise LaunchError(
+                f"the gradient of {name} is an array of {gradient.dtype}; it must be one of "
+                "floating-point numbers"
+            )
         shape = tuple(gradient.shape)
         wanted = _wanted(x, gradient)
         if shape not in wanted:
@@ -68,6 +80,9 @@ def check_gradients(names: Sequence[str], given: Sequence[Any], gradients: Seque
                 f"the gradient of {name} is an array of shape {shape}; it must be of shape "
                 f"{wanted[0]}"
             )
+
+
+_KINDS: Final = {float: "f", complex: "c"}
 
 
 def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:

@@ -18,7 +18,7 @@ from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
 from portable.lang.kernel import Kernel
-from portable.lang.launch.definition import Parameters
+from portable.lang.launch.definition import Parameters, Traits
 from portable.lang.launch.launchable import Launchable
 from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
@@ -123,8 +123,9 @@ class Derived(Kernel):
                 self._of, self.state = state, type(state)()
         return self.state
 
-    def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
-        """The checked IR of a specialisation."""
+    def _translated(
+        self, wanted: Specialisation, capabilities: Capabilities
+    ) -> tuple[KernelIR, Traits]:
         adjoint = self._adjoint(wanted, capabilities)
         if self._part == MEASURE:
             assert adjoint.measure is not None
@@ -137,7 +138,7 @@ class Derived(Kernel):
             made = adjoint.strips.kernel
         else:
             made = adjoint.gathers[self._part].kernel
-        return replace(made, ragged=wanted.ragged) if wanted.ragged else made
+        return made, Traits.of(made, wanted.parameters)
 
     def _refuse_early(self, adjoint: Adjoint, wanted: Specialisation) -> None:
         """Says what has to be done before, unless it was."""
@@ -171,11 +172,11 @@ class Derived(Kernel):
         given, gradients = wanted.parameters[:2]
         assert isinstance(given, CompositeSpec)
         assert isinstance(gradients, CompositeSpec)
-        specs, names = given.items, list(self._primal.parameters.positional)
+        specs = given.items
         options = replace(wanted.options, whole_reductions=True)
         wanted_adjoint = replace(wanted, parameters=specs, options=options, ragged=())
         ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
-        pairs = gradients_of(ir, names, specs, gradients.items)
+        pairs = gradients_of(ir, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
         lanes = capabilities.atomic_lanes
         how = How(self._dims, *self._way, capabilities.workgroup_atomics, lanes)

@@ -5,21 +5,8 @@ from __future__ import annotations
 from portable.gradients.adjoint.names import is_float
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, children, operands, reads
+from portable.lang.ir.kernel import Kernel, all_statements, names_in, operands, reads
 from portable.lang.ir.types import Array
-
-
-def names_in(x: e.Expression) -> set[str]:
-    """The variables in an expression."""
-    names: set[str] = set()
-    waiting = [x]
-    while waiting:
-        y = waiting.pop()
-        if isinstance(y, e.Variable):
-            names.add(y.name)
-        else:
-            waiting += children(y)
-    return names
 
 
 class Activity:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from portable.gradients.adjoint.activity import names_in
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import reads
+from portable.lang.ir.kernel import names_in, reads
 
 
 def without_overwritten(body: s.Block, cells: frozenset[str], after: Iterable[str] = ()) -> s.Block:

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.flatten import set_in
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, constant_of, map_expression, map_operands, reads
+from portable.lang.ir.kernel import (
+    all_statements,
+    constant_of,
+    map_expression,
+    map_operands,
+    names_in,
+    reads,
+)
 
 _JUMPS = s.Break | s.Continue | s.Return
 

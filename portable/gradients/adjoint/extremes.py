@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from portable.dtypes import DType
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import zero
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, reads
+from portable.lang.ir.kernel import Kernel, all_statements, names_in, reads
 
 
 def extremes(loop: Rounds, kernel: Kernel) -> dict[int, tuple[e.Variable, e.Variable]]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, map_block
+from portable.lang.ir.kernel import all_statements, map_block, names_in
 from portable.lang.ir.types import Array
 
 

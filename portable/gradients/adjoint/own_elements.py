@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import is_float
 from portable.gradients.adjoint.rounds import Rounds, integer_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_expression, subexpressions
+from portable.lang.ir.kernel import Kernel, all_statements, map_expression, names_in, subexpressions
 from portable.lang.ir.types import Array, Vector
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block, map_expression, map_operands, operands
+from portable.lang.ir.kernel import (
+    Kernel,
+    map_block,
+    map_expression,
+    map_operands,
+    names_in,
+    operands,
+)
 
 
 def kept_in_variables(kernel: Kernel, names: Names) -> Kernel:

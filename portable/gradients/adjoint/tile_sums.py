@@ -15,7 +15,6 @@ from math import gcd, prod
 from typing import Final
 
 from portable.dtypes import DType
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.cells import jumps
 from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
@@ -32,6 +31,7 @@ from portable.lang.ir.kernel import (
     map_expression,
     map_memory,
     map_operands,
+    names_in,
     reads,
 )
 from portable.lang.ir.types import Array, Layout, Vector

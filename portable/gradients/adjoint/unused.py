@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from portable.gradients.adjoint.activity import names_in
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import reads
+from portable.lang.ir.kernel import names_in, reads
 from portable.lang.ir.types import Array
 
 

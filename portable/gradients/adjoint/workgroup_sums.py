@@ -13,7 +13,6 @@ from math import prod
 from typing import Final
 
 from portable.dtypes import DType
-from portable.gradients.adjoint.activity import names_in
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -22,6 +21,7 @@ from portable.lang.ir.kernel import (
     all_statements,
     linear_local_id,
     map_blocks,
+    names_in,
     sub_group_id,
     sub_group_local_id,
 )

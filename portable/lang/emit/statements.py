@@ -20,7 +20,7 @@ from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, linear_id, reads, subexpressions
+from portable.lang.ir.kernel import all_statements, linear_id, names_in, reads
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.passes.bindings import active_items
 from portable.lang.passes.delays import FACTORS
@@ -44,7 +44,7 @@ def atomic_runs(body: s.Block) -> dict[int, tuple[s.Atomic, ...]]:
         if isinstance(x, s.Atomic) and _is_addition(x):
             waiting.append(x)
         elif isinstance(x, s.Let) or (
-            isinstance(x, s.Assign) and not any(x.var.name in _names(y) for y in waiting)
+            isinstance(x, s.Assign) and not any(x.var.name in names_in(*reads(y)) for y in waiting)
         ):
             continue
         else:
@@ -88,11 +88,6 @@ def _are_neighbours(x: s.Atomic, y: s.Atomic) -> bool:
     bases = (base_and_constant(z.index[-1])[0] for z in (x, y))
     same = (x.array, x.scope, x.index[:-1]) == (y.array, y.scope, y.index[:-1])
     return same and next(bases) == next(bases) and abs(_last(x) - _last(y)) == 1
-
-
-def _names(x: s.Atomic) -> set[str]:
-    expressions = (z for y in reads(x) for z in subexpressions(y))
-    return {z.name for z in expressions if isinstance(z, e.Variable)}
 
 
 # What delays are calls of; see `portable.lang.passes.delays`.

@@ -35,10 +35,8 @@ from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import (
     Kernel,
     Options,
-    all_statements,
     map_block,
-    reads,
-    subexpressions,
+    names_read,
 )
 from portable.lang.ir.types import Array, ValueType
 from portable.system.console import remark
@@ -219,13 +217,7 @@ def _pass(
 
 def _unasked(body: s.Block) -> s.Block:
     """A body whose atomic operations give no value from before where nothing asks for it."""
-    used = {
-        y.name
-        for x in all_statements(body)
-        for z in reads(x)
-        for y in subexpressions(z)
-        if isinstance(y, Variable)
-    }
+    used = names_read(body)
 
     def change(x: s.Statement) -> s.Block:
         if isinstance(x, s.Atomic) and x.var is not None and x.var.name not in used:

@@ -113,6 +113,16 @@ def all_expressions(block: s.Block) -> Iterator[e.Expression]:
             yield from subexpressions(operand)
 
 
+def names_in(*values: e.Expression) -> set[str]:
+    """The names of the variables in expressions."""
+    return {x.name for value in values for x in subexpressions(value) if isinstance(x, Variable)}
+
+
+def names_read(*blocks: s.Block) -> set[str]:
+    """The names of the variables that statements of blocks, and those in them, evaluate."""
+    return {y for block in blocks for x in all_statements(block) for y in names_in(*reads(x))}
+
+
 def written_arrays(block: s.Block) -> frozenset[Array]:
     """The global arrays that some statement of the block may write."""
     arrays = (x for statement in all_statements(block) for x in statement.written())

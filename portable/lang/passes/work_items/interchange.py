@@ -32,7 +32,6 @@ from portable.lang.passes.work_items.uniform import (
     is_choice,
     leaves,
     meets,
-    names_in,
     returns,
     same_for_all,
 )
@@ -119,11 +118,11 @@ class _Choosing:
 
         out: list[e.Expression] = []
         for x in conditions:
-            while inner := bound.intersection(names_in((x,))):
+            while inner := bound.intersection(k.names_in(x)):
                 if not inner <= self._values.keys():
                     return None
                 x = k.map_expression(x, value_of)
-            if changed.intersection(names_in((x,))):
+            if changed.intersection(k.names_in(x)):
                 return None
             out.append(x)
         return out
@@ -246,7 +245,7 @@ class _Inwards:
 
     def _is_free(self, values: tuple[e.Expression, ...]) -> bool:
         """Whether values need nothing from behind the guard."""
-        return self._behind.isdisjoint(names_in(values))
+        return self._behind.isdisjoint(k.names_in(*values))
 
 
 def _counted_reads(block: s.Block) -> Counter[str]:

@@ -50,7 +50,7 @@ def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, 
     for x in statements:
         if not isinstance(x, s.Let) or x.var.name not in varying or bound[x.var.name] > 1:
             continue
-        names = uniform.names_in((x.value,))
+        names = k.names_in(x.value)
         if not names <= lasting | lets.keys():
             continue
         cost = _cost(x.value) + sum(costs.get(name, 0) for name in names)
@@ -255,7 +255,7 @@ class _Loops:
         inner = [*self._start(region, needs, loc), *body]
         if not isinstance(inner[-1], s.Return):
             inner += [self._keep(name, loc) for name in sorted(needs.kept, key=self._order)]
-        if self._item.name in _names_read(tuple(inner)):
+        if self._item.name in k.names_read(tuple(inner)):
             inner.insert(0, self._numbered(loc))
         return (*region.before, s.ForItems(tuple(inner), loc))
 
@@ -285,14 +285,14 @@ class _Loops:
     def _again(self, region: uniform.Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
         names = {v.name for x in k.all_statements(region.statements) for v in x.binds()}
-        read = _names_read(region.statements)
+        read = k.names_read(region.statements)
         wanted: set[str] = set()
         waiting = [name for name in read if name in self._recomputed and name not in names]
         while waiting:
             name = waiting.pop()
             if name not in wanted:
                 wanted.add(name)
-                inside = uniform.names_in((self._recomputed[name].value,))
+                inside = k.names_in(self._recomputed[name].value)
                 waiting += [x for x in inside if x in self._recomputed]
         return [x for name, x in self._recomputed.items() if name in wanted]
 
@@ -340,10 +340,6 @@ class _Loops:
 
 def _zero(kind: ValueType) -> e.Expression:
     return e.Const(False, bool_) if kind is bool_ else k.constant(0, kind)
-
-
-def _names_read(block: s.Block) -> set[str]:
-    return uniform.names_in(y for x in k.all_statements(block) for y in k.reads(x))
 
 
 def _text(parts: list[uniform.Part]) -> s.Block:

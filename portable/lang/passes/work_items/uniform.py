@@ -250,12 +250,6 @@ def is_own_word(x: e.Expression) -> bool:
     return isinstance(x, e.WorkItem) and x.word in _OWN_WORDS
 
 
-def names_in(values: Iterable[e.Expression]) -> set[str]:
-    """The names of the variables in some expressions."""
-    expressions = (x for value in values for x in k.subexpressions(value))
-    return {x.name for x in expressions if isinstance(x, e.Variable)}
-
-
 def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
     """Whether values are the same for all work-items, given the names that vary."""
     for value in values:
@@ -392,7 +386,7 @@ class _TakingOut:
                 for name in _given(x):
                     held.pop(name, None)
                 continue
-            later = {n for n in _read((x,)) if last.get(n, -1) > number} if last else set()
+            later = {n for n in k.names_read((x,)) if last.get(n, -1) > number} if last else set()
             for name in sorted(later - held.keys(), key=self._order):
                 variable = self._variables[name]
                 self._count += 1
@@ -405,10 +399,6 @@ class _TakingOut:
 def _changed(x: s.Statement) -> set[str]:
     """The variables that a statement, or one in it, assigns to."""
     return {v.name for y in k.all_statements((x,)) for v in y.sets()}
-
-
-def _read(block: s.Block) -> set[str]:
-    return names_in(x for y in k.all_statements(block) for x in k.reads(y))
 
 
 def _substituted(block: s.Block, values: dict[str, e.Variable]) -> s.Block:
@@ -513,7 +503,7 @@ class _Reads:
                 return known | outcome
 
     def _read(self, values: Iterable[e.Expression], known: frozenset[str]) -> None:
-        self.found |= (names_in(values) & self._followed) - known
+        self.found |= (k.names_in(*values) & self._followed) - known
 
 
 # -- between regions ----------------------------------------------------------------------------
@@ -547,7 +537,7 @@ class _Flow:
 
     def _together(self, part: Together, later: set[str], exits: _Exits) -> set[str]:
         x = part.statement
-        read = names_in(k.reads(x)) & self._followed
+        read = k.names_in(*k.reads(x)) & self._followed
         match x:
             case s.Break():
                 return exits.after
