@@ -457,7 +457,8 @@ def slope_sums(
         Whether numbers are normalized by their row, not by their column.
     """
     column, section = kl.global_id(0) * LANES, kl.global_id(1)
-    first, x, moments = section * SECTION, back.x, back.moments
+    first = section * SECTION
+    x, moments = back.x, back.moments
     if column < x.shape[1] and first < x.shape[0]:
         total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
         mean, factor, along = total, total + 1, total
