@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from portable.dtypes import float16, float32, float64
-from portable_bench.operation import Array, Case, Operation, Run, Sizes
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes
 from portable_bench.peers import Peers, in_libraries
 
 LIBRARIES: Final = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
@@ -29,10 +29,9 @@ class Factorisation(Operation):
         "simulator": Sizes("20"),
     }
 
-    def matrix(self, case: Case) -> Array:
-        """Of normal distribution."""
-        n = case.size[0]
-        return np.random.default_rng(1).standard_normal((n, n)).astype(case.dtype.numpy)
+    def shapes(self, size: Size) -> Shapes:
+        """One matrix."""
+        return ((size[0], size[-1]),)
 
 
 class Decomposition(Operation):
@@ -42,7 +41,7 @@ class Decomposition(Operation):
     square = True
     sizes: ClassVar[dict[str, Sizes]] = {
         "cpu": Sizes("256", full="256..2048", sweep="64..2048"),
-        "gpu": Sizes("1024", full="512..4096", sweep="256..8192"),
+        "gpu": Sizes("1024", full="512..4096", sweep="256..16384"),
         "simulator": Sizes("12"),
     }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from portable.system import files
 from portable.system.files import write_whole
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX has such files and permissions")
@@ -82,6 +83,16 @@ def test_pipes_are_written_to_and_stay(tmp_path: Path) -> None:
     assert read == [b"through"]
     assert pipe.is_fifo()
     assert _names(tmp_path) == ["pipe"]
+
+
+def test_windows_is_told_not_to_change_what_a_device_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modes, opened = [], os.open
+    monkeypatch.setattr(files, "_BINARY", os.O_APPEND)  # in the place of Windows' flag
+    monkeypatch.setattr(os, "open", lambda path, mode: modes.append(mode) or opened(path, mode))
+    write_whole(os.devnull, b"gone")
+    assert [mode & os.O_APPEND for mode in modes] == [os.O_APPEND]
 
 
 @posix

@@ -18,7 +18,7 @@ class Cholesky(Factorisation):
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         """A positive definite matrix."""
-        x = self.matrix(case)
+        (x,) = super().inputs(case)
         one = np.eye(len(x), dtype=x.dtype)
         return ((x @ x.T / np.asarray(len(x), x.dtype) + one),)
 

@@ -16,9 +16,6 @@ class Lu(Factorisation):
 
     name = "lu"
 
-    def inputs(self, case: Case) -> tuple[Array, ...]:
-        return (self.matrix(case),)
-
     def work(self, case: Case) -> Work:
         """Two thirds of a product's operations halved; the matrix read and written once."""
         n = case.size[0]

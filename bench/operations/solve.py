@@ -7,7 +7,7 @@ import numpy as np
 
 from portable.linalg import solve
 from portable_bench.factors import LIBRARIES, Factorisation, excess
-from portable_bench.operation import Array, Case, Run, Verifier, Work
+from portable_bench.operation import Array, Case, Run, Shapes, Size, Verifier, Work
 from portable_bench.peers import Peers, in_libraries
 
 _SIDES = 16
@@ -18,9 +18,8 @@ class Solve(Factorisation):
 
     name = "solve"
 
-    def inputs(self, case: Case) -> tuple[Array, ...]:
-        sides = np.random.default_rng(2).standard_normal((case.size[0], _SIDES))
-        return self.matrix(case), sides.astype(case.dtype.numpy)
+    def shapes(self, size: Size) -> Shapes:
+        return (size[0], size[0]), (size[0], _SIDES)
 
     def work(self, case: Case) -> Work:
         """Those of LU, and of two triangles; everything read and the solution written once."""

@@ -13,6 +13,7 @@ class Svd(Decomposition):
     """`portable.linalg.svd` of an m x n matrix; the values are verified, tests hold the vectors."""
 
     name = "svd"
+    brief = False  # its kernels take a quarter as long to compile as all others of a look
 
     def work(self, case: Case) -> Work:
         """Those of the reduction and of leading vectors back; the matrix read, vectors written."""

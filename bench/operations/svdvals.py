@@ -5,7 +5,7 @@ from typing import Any
 
 from portable.linalg import svdvals
 from portable_bench.factors import Decomposition
-from portable_bench.operation import Case, Run, Sizes, Verifier, Work
+from portable_bench.operation import Case, Run, Verifier, Work
 from portable_bench.singular_values import ValuesCheck
 
 
@@ -13,11 +13,6 @@ class Svdvals(Decomposition):
     """`portable.linalg.svdvals` of an m x n matrix."""
 
     name = "svdvals"
-    sizes = {
-        "cpu": Sizes("256", full="256..1024", sweep="64..2048"),
-        "gpu": Sizes("1024", full="1024..4096", sweep="256..16384"),
-        "simulator": Sizes("12"),
-    }
 
     def work(self, case: Case) -> Work:
         """Those of the reduction to a band; the matrix read once."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from portable.errors import UnsupportedError
 from portable.gradients.tape import Tape
 
 
@@ -28,8 +29,8 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     Returns
     -------
     callable
-        Takes tensors, with ``requires_grad`` as well, where they live. PyTorch refuses the gradient
-        of its gradient (``create_graph=True`` and another way back).
+        Takes tensors, with ``requires_grad`` as well, where they live. The gradient of its
+        gradient (``create_graph=True`` and another way back) is refused.
 
     Raises
     ------
@@ -45,9 +46,22 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     ...     return y
     """
     import torch  # type: ignore[import-not-found,unused-ignore]
-    from torch.autograd.function import (  # type: ignore[import-not-found,unused-ignore]
-        once_differentiable,
-    )
+
+    class Once(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
+        """A gradient, which depends on arrays in a way that has no gradient here."""
+
+        @staticmethod
+        def forward(ctx: Any, gradient: Any, *inputs: Any) -> Any:
+            """The gradient."""
+            return gradient.view_as(gradient)
+
+        @staticmethod
+        def backward(ctx: Any, *seeds: Any) -> Any:
+            """Refuses."""
+            raise UnsupportedError(
+                f"{function.__name__} has no gradient of a gradient here: write its first gradient "
+                "as a function of its own, by portable.gradients.for_torch of the adjoint"
+            )
 
     class Differentiated(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
         """The function, and its tape backwards."""
@@ -60,10 +74,10 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
             with torch.no_grad(), tape:
                 result = function(*given)
             ctx.tape, ctx.given, ctx.result = tape, given, result.detach()
+            ctx.inputs = [x for x in args if isinstance(x, torch.Tensor) and x.requires_grad]
             return result
 
         @staticmethod
-        @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
         def backward(ctx: Any, *seeds: Any) -> Any:
             """Goes back through the tape."""
             asked = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
@@ -72,6 +86,8 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
             out: list[Any] = [None] * len(ctx.given)
             for i, gradient in zip(asked, slopes, strict=True):
                 out[i] = torch.as_tensor(gradient, device=ctx.given[i].device)
+                if torch.is_grad_enabled():  # create_graph=True
+                    out[i] = Once.apply(out[i], *seeds, *ctx.inputs)
             return tuple(out)
 
     @functools.wraps(function)

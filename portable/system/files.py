@@ -260,6 +260,9 @@ _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
 _ABANDONED: Final = 600.0
 """Seconds without a write after which nobody finishes a file any more."""
 
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+"""Without it Windows puts a carriage return before each byte that is a line feed."""
+
 _OPEN_FILES: Final = ("/dev/", "/proc/")
 """Names below these stand for what is open already, such as the standard output."""
 
@@ -295,7 +298,7 @@ def writing_whole(path: str | os.PathLike[str], *, size: int = 0) -> Iterator[Bi
     try:
         old = _status(target)
         if old is not None and _is_written_through(target, old):
-            with os.fdopen(os.open(target, os.O_WRONLY), "wb") as file:
+            with _written_through(target) as file:
                 yield file
         else:
             require_room(target.parent, size)
@@ -327,7 +330,7 @@ def put_in_place(unfinished: Path, path: str | os.PathLike[str]) -> None:
     target = target_of(path)
     old = _status(target)
     if old is not None and _is_written_through(target, old):
-        with unfinished.open("rb") as file, os.fdopen(os.open(target, os.O_WRONLY), "wb") as out:
+        with unfinished.open("rb") as file, _written_through(target) as out:
             shutil.copyfileobj(file, out)
         unfinished.unlink()
         return
@@ -362,6 +365,11 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
+def _written_through(target: Path) -> BinaryIO:
+    """A device or a pipe, to write to: neither made anew nor cut short."""
+    return os.fdopen(os.open(target, os.O_WRONLY | _BINARY), "wb")
+
+
 def _is_written_through(path: Path, old: os.stat_result) -> bool:
     return not stat.S_ISREG(old.st_mode) or path.as_posix().startswith(_OPEN_FILES)
 
@@ -375,7 +383,7 @@ def _replacing(target: Path, old: os.stat_result | None) -> Iterator[BinaryIO]:
         # What is to be read by its owner alone never is by others, not even unfinished.
         descriptor = os.open(
             unfinished,
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY,
             0o666 if old is None else 0o600,
         )
         with os.fdopen(descriptor, "wb") as file:

@@ -52,15 +52,15 @@ class Stopwatch:
     def run(self, work: Callable[[], Any], repeats: int = 1) -> Timing:
         """`repeats` runs in a row, from an idle device until it is idle again."""
         self._wait()
-        begun = self._clock()
         first = self._mark()
+        begun = self._clock()
         for _ in range(repeats):
             work()
         last = self._mark()
+        if isinstance(last, HostMark):  # made when all was done
+            return Timing((self._clock() - begun) / repeats)
         self._wait()
         wall = self._clock() - begun
-        if isinstance(last, HostMark):
-            return Timing(wall / repeats)
         return Timing(wall / repeats, last.seconds_after(first) / repeats)
 
     def enqueue(self, work: Callable[[], Any], repeats: int = 1) -> Timing:

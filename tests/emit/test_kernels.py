@@ -60,6 +60,12 @@ def loop_kernel(constant: int | None) -> Kernel:
     return ir.kernel([out, start, stop, step], statements, variables=[total, count])
 
 
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("name", ["norm", "sinpif", "malloc"])
+def test_kernels_named_as_functions_of_cuda(name: str) -> None:
+    compile_cuda(generate(replace(loop_kernel(1), name=name), CUDA))
+
+
 @on_devices
 @pytest.mark.parametrize("constant", [True, False])
 def test_ranges(constant: bool, runtime: Runtime) -> None:

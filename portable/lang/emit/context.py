@@ -35,7 +35,10 @@ degrees radians any all mad mad24 mul24 isequal isless isgreater isnormal isorde
 shuffle prefetch barrier fence min max abs abs_diff add_sat sub_sat hadd rhadd rotate upsample
 popcount clz ctz nan modf frexp ldexp ilogb logb lgamma tgamma remquo remainder fdim fmax fmin
 fract maxmag minmag sincos erf erfc expf logf sinf cosf tanf powf sqrtf acosh asinh atanh y0 y1
-yn j0 j1 jn gamma local_memory linux unix i386 assert signbit isnan isinf isfinite round
+yn j0 j1 jn gamma local_memory linux unix i386 assert signbit isnan isinf isfinite round norm rnorm
+norm3d rnorm3d norm4d rnorm4d normcdf normcdfinv cospi sinpi sincospi erfinv erfcinv erfcx rcbrt
+rhypot nearbyint lrint llrint lround llround scalbn scalbln exp10 cyl_bessel_i0 cyl_bessel_i1 dim3
+free malloc
 """
 """What C++ and OpenCL C take for themselves, and functions that kernels' helpers call."""
 
@@ -52,7 +55,8 @@ class Names:
     """
 
     def __init__(self, words: Iterable[str] = ()) -> None:
-        self._taken = {*_KEYWORDS.split(), *words}
+        keywords = _KEYWORDS.split()
+        self._taken = {*keywords, *(f"{x}f" for x in keywords), *words}
         self._given: dict[object, str] = {}
 
     def of(self, name: str, kind: str = "value") -> str:

@@ -146,16 +146,12 @@ def _needs(x: s.ForElements) -> dict[e.Expression, set[e.Expression]]:
 
 def _is_beside(load: s.Statement, x: s.ForElements) -> TypeGuard[s.Load]:
     """Whether it reads neighbours in a row for neighbours, unless these are clamped."""
-    if not isinstance(load, s.Load) or load.array.strides[-1:] != ("unit",):
+    if not (isinstance(load, s.Load) and _is_plain(load)):
         return False
     rows, columns = _places(load, x)
-    return (
-        _is_plain(load)
-        and x.column in columns
-        and not rows & {x.value, x.column}
-        and not columns & {x.value, x.row}
-        and _goes_on(_resolved(x, load.index[-1]), x.column)
-    )
+    apart = not rows & {x.value, x.column} and columns & {x.value, x.row, x.column} == {x.column}
+    in_line = load.array.strides[-1:] == ("unit",)
+    return apart and in_line and _goes_on(_resolved(x, load.index[-1]), x.column)
 
 
 def _places(load: s.Load, x: s.ForElements) -> tuple[set[e.Expression], set[e.Expression]]:

@@ -184,8 +184,8 @@ def _factor_blocks(
     """A wide block of rows, which those above have changed already."""
     for first in range(outer, stop, layout.block):
         last = min(first + layout.block, stop)
-        _change_rows(device, work, (outer, first), (first, last))
         next(BLOCKS.of(Asked(device, work, results, first, layout)))
+        _change_rows(device, work, (first, last), (last, stop))
 
 
 class Asked(NamedTuple):

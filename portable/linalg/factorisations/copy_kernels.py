@@ -151,6 +151,7 @@ def put_square(
     (first, start), (rows, columns) = corner, (out.shape[0], out.shape[1])
     given = (matrix.shape[1], matrix.shape[0]) if TRANSPOSED else (matrix.shape[0], matrix.shape[1])
     whole = start + TILE <= columns and first + TILE <= rows
+    plain = whole and (not EYE or first != start)
     inside = first + TILE <= kl.minimum(edge, given[0]) and start + TILE <= given[1]
     if KEPT == UPPER:
         inside = inside and first + TILE <= start
@@ -158,7 +159,7 @@ def put_square(
         inside = inside and start + TILE <= first
     if TILE > 1 and whole and inside:
         copy_square(matrix, out, first, start, TRANSPOSED, TILE)
-    elif TILE > 1 and whole and not EYE and is_cleared(first, start, edge, given, KEPT, TILE):
+    elif TILE > 1 and plain and is_cleared(first, start, edge, given, KEPT, TILE):
         for i in kl.static_range(TILE):
             kl.vstore(out, first + i, start, kl.splat(kl.cast(0, out.dtype.register), TILE))
     else:

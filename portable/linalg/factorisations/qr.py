@@ -223,8 +223,7 @@ def qr(a: ArrayT, *, mode: Mode = "reduced") -> Any:
     By Householder reflectors. A workgroup eliminates a panel of a few columns; a block of
     reflectors is applied to the rest by products (R. Schreiber, C. Van Loan, "A storage-efficient
     WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput. 10
-    (1989)), its halves one after the other (E. Elmroth, F. Gustavson, "Applying recursion to serial
-    and parallel QR factorization leads to better performance", IBM J. Res. Dev. 44 (2000)).
+    (1989)), while the panels of the next one are made.
     Tall real matrices with well-conditioned columns, which is found out, take two Cholesky factors
     of Gram matrices instead: see `portable.linalg.factorisations.qr`.
     ``Q R - a`` and ``Q^H Q - 1`` are modest multiples of the unit roundoff, whatever the rank.

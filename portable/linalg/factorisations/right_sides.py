@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.linalg.base.operands import broadcast_shape
 from portable.linalg.factorisations.matrices import moved
@@ -45,15 +45,10 @@ class RightSides:
 
     def result(self, device: Device, work: Any) -> Any:
         """An array of the result's shape that holds the rows of `work` that it has."""
-        out = device.empty(self.shape, kind_of(work))
+        out = device.empty(self.shape, dtype(work.dtype))
         target = out[..., None] if self.is_vector else out
         moved(device, work, target, to_lead=self.lead)
         return out
-
-
-def kind_of(x: Any) -> DType:
-    """The house's name of an array's dtype."""
-    return dtype(x.dtype)
 
 
 def right_sides(operation: str, a: Any, b: Any) -> RightSides:
