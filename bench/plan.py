@@ -107,13 +107,10 @@ def operations_named(names: Iterable[str], effort: Effort) -> list[Operation]:
 def devices_apart(devices: Sequence[Device]) -> list[Device]:
     """Those that are not another backend's way to the hardware of an earlier one, by its driver."""
     first: dict[tuple[str, str], str] = {}
-    for device in devices:
-        first.setdefault(_reached(device), device.backend)
-    return [device for device in devices if device.backend == first[_reached(device)]]
-
-
-def _reached(device: Device) -> tuple[str, str]:
-    return device.capabilities.name, device.capabilities.driver
+    told = ((device, device.capabilities) for device in devices)
+    return [
+        x for x, can in told if x.backend == first.setdefault((can.name, can.driver), x.backend)
+    ]
 
 
 def devices_named(names: str) -> list[Device]:

@@ -164,7 +164,7 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
 
     def memory(self) -> MemoryUse:
         """Of the pools of all queues; OpenCL does not say what is free."""
-        further = (queue.pool for queue in self._runtime.further)
+        further = (queue.pool for queue in list(self._runtime.further))
         pools = [self._pool, *(pool for pool in further if pool is not None)]
         return MemoryUse(
             sum(pool.active_bytes for pool in pools),
@@ -206,28 +206,25 @@ class OpenCLBackend(Backend):
     def devices(self) -> Sequence[Device]:
         """One device each, named after its driver, numbered where a driver has several."""
         try:
-            from portable_backends.opencl.capabilities import is_cpu, platform_word
+            from portable_backends.opencl.capabilities import is_cpu
             from portable_backends.opencl.runtime import find, why_none
         except ImportError as error:
             self._reason = f"PyOpenCL cannot be imported ({error})"
             return ()
         self._reason = why_none("no OpenCL driver was found")
         devices = sorted(find(), key=is_cpu)
-        words = [platform_word(d) for d in devices]
-        return [OpenCLDevice(d, n) for d, n in zip(devices, _numbered(words), strict=True)]
+        return [OpenCLDevice(d, n) for d, n in zip(devices, _named(devices), strict=True)]
 
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """Those without a compiler, by their drivers' names."""
         try:
-            from portable_backends.opencl.capabilities import platform_word
             from portable_backends.opencl.runtime import without_compiler
         except ImportError:
             return {}
         result = without_compiler()
-        names = _numbered([platform_word(d) for d in result])
         return {
             name.removeprefix("opencl:"): partial(OpenCLDevice, d, name)
-            for d, name in zip(result, names, strict=True)
+            for d, name in zip(result, _named(result), strict=True)
         }
 
     def refused(self) -> Sequence[Refused]:
@@ -252,7 +249,11 @@ class OpenCLBackend(Backend):
         return ("portable",)
 
 
-def _numbered(words: Sequence[str]) -> list[str]:
+def _named(devices: Sequence[Any]) -> list[str]:
+    """Their names, by their drivers."""
+    from portable_backends.opencl.capabilities import platform_word
+
+    words = [platform_word(device) for device in devices]
     total, seen = Counter(words), Counter[str]()
     names = []
     for word in words:

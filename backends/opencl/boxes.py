@@ -57,14 +57,12 @@ class Addresses:
         """The address of a buffer, which is waited for when it is asked for first."""
         handle = buffer.int_ptr
         known = self._known.get(handle)
-        if known is not None:
-            return known[1]
-        with self._gate.lock:
-            self.let_go()
-            held: Any = cl.MemoryObject.from_int_ptr(handle)
-            address = self._told(held)
-            self._known[handle] = held, address
-        return address
+        if known is None:
+            with self._gate.lock:
+                self.let_go()
+                held: Any = cl.MemoryObject.from_int_ptr(handle)
+                known = self._known[handle] = held, self._told(held)
+        return known[1]
 
     def let_go(self) -> None:
         """Gives buffers up that nobody else holds."""

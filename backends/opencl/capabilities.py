@@ -155,6 +155,11 @@ _PLATFORMS = {
     "arm": "arm",
     "qualcomm": "qualcomm",
 }
+_FAULTS: Final[dict[tuple[str, str], frozenset[Fault]]] = {
+    ("intel", "cpu"): INTEL_CPU,
+    ("pocl", "cpu"): POCL,
+    ("nvidia", "gpu"): NVIDIA,
+}
 _SUB_GROUP_WORDS = ("cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative")
 _DENORM = 1
 _ROUNDED_DIVISION = 128
@@ -230,7 +235,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         global_memory=int(device.global_mem_size),
         max_allocation=int(device.max_mem_alloc_size),
         pointer_offsets=True,
-        faults=_faults(device),
+        faults=_FAULTS.get((platform_word(device), _kind(device)), frozenset()),
     )
 
 
@@ -251,18 +256,6 @@ def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:
     if is_cpu(device):
         return "cpu"
     return "gpu" if device.type & cl.device_type.GPU else "accelerator"
-
-
-def _faults(device: cl.Device) -> frozenset[Fault]:
-    match platform_word(device):
-        case "intel" if is_cpu(device):
-            return INTEL_CPU
-        case "pocl" if is_cpu(device):
-            return POCL
-        case "nvidia":
-            return NVIDIA
-        case _:
-            return frozenset()
 
 
 def _architecture(device: cl.Device, vector_bytes: int) -> str:

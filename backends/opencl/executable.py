@@ -6,8 +6,8 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from operator import itemgetter
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # OpenCL's command queues beside a runtime's own one, and marks in them.
 
 
-_NANO = 1e-9
+NANO = 1e-9
 
 
 class OpenCLMark(Mark):
@@ -48,7 +48,7 @@ class OpenCLMark(Mark):
             self._timed = self.event
             if not runtime.records_times:
                 queue.flush()
-                timekeeper = runtime.timekeeper()
+                timekeeper = runtime.timekeeper
                 # NVIDIA's driver gives no time for a marker that itself waits for an event.
                 cl.enqueue_barrier(timekeeper, wait_for=[self.event])
                 self._timed = cl.enqueue_marker(timekeeper)
@@ -67,7 +67,7 @@ class OpenCLMark(Mark):
         """By the device's clock."""
         for mark in (earlier, self):
             self._runtime.wait(mark._timed)
-        return _NANO * float(self._timed.profile.end - earlier._timed.profile.end)
+        return NANO * float(self._timed.profile.end - earlier._timed.profile.end)
 
 
 class OpenCLQueue(Queue):
@@ -116,24 +116,6 @@ class OpenCLQueue(Queue):
         self._runtime.wait_for_all([self.handle])
 
 
-class DeviceClock:
-    """From a device's times to the host's, by the moment at which one command was enqueued."""
-
-    def __init__(self) -> None:
-        self._ahead: float | None = None
-
-    def times_of(self, event: cl.Event, enqueued: float) -> Callable[[], tuple[float, float]]:
-        """What tells the start and end of a command once it is done."""
-
-        def times() -> tuple[float, float]:
-            profile = event.profile
-            if self._ahead is None:
-                self._ahead = enqueued - _NANO * profile.queued
-            return self._ahead + _NANO * profile.start, self._ahead + _NANO * profile.end
-
-        return times
-
-
 # What OpenCL's errors mean.
 
 _OUT_OF_MEMORY = frozenset(
@@ -156,8 +138,6 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     """The exception of ours that an OpenCL error means, `what` being what was tried."""
     if isinstance(error, struct.error):
         return LaunchError(f"{what}: {error}")
-    if isinstance(error, cl.MemoryError):
-        return OutOfMemoryError(f"{what}: {error}; the device has no room for it")
     return status_error(error.code, what)
 
 
@@ -188,12 +168,7 @@ def _scalar_type(argument: Argument) -> Any:
 
 
 def _number_format(argument: Argument) -> str:
-    if argument.kind == "box":
-        return f"{BOXES_BYTES}s"
-    size, kind = argument.type.itemsize, argument.type.kind
-    if kind == "b":
-        return "?"
-    return {"f": " e f   d", "i": "bh i   q", "u": "BH I   Q"}[kind][size - 1]
+    return f"{BOXES_BYTES}s" if argument.kind == "box" else str(_scalar_type(argument).char)
 
 
 class _Setter:
@@ -210,7 +185,7 @@ class _Setter:
         numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
         formats = "".join(_number_format(arguments[i]) for i in numbers)
-        self._pack = struct.Struct("=" + formats).pack
+        self._pack = struct.Struct(formats).pack
         self._last: bytes | None = None
 
     def __call__(self, arguments: Sequence[Any]) -> None:
@@ -229,24 +204,16 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
 
 
 _MOST_JOBS: Final = 64
+_enqueue: Any = cl.enqueue_nd_range_kernel
 
 
 class _Loaded(NamedTuple):
-    """What a driver holds of a program, and what enqueues it by numbers of workgroups."""
+    """What a driver holds of a program, and what enqueues so many workgroups of it."""
 
     built: cl.Program
     kernel: cl.Kernel
     set: _Setter
-    jobs: dict[tuple[int, int, int], bytes]
-
-    def job(self, groups: tuple[int, int, int], workgroup: tuple[int, int, int]) -> bytes:
-        """What enqueues it, without an event."""
-        job = self.jobs.get(groups)
-        if job is None:
-            if len(self.jobs) >= _MOST_JOBS:
-                self.jobs.clear()
-            job = self.jobs[groups] = job_of([Step(self.kernel, groups, workgroup)])
-        return job
+    job: Callable[[tuple[int, int, int]], bytes]
 
 
 class OpenCLExecutable(Executable):
@@ -261,8 +228,6 @@ class OpenCLExecutable(Executable):
         self._code = code
         self._runtime = runtime
         self._program = program
-        self._types = [_scalar_type(a) for a in program.arguments]
-        self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
         built = self._built()
@@ -286,15 +251,16 @@ class OpenCLExecutable(Executable):
     def _take(self, built: cl.Program) -> _Loaded:
         """Make the kernel object of a program, and put the program among those that are kept."""
         kernel = self._new_kernel(built)
-        setter = _Setter(kernel, self._program.arguments)
-        self._loaded = loaded = _Loaded(built, kernel, setter, {})
+        setter, workgroup = _Setter(kernel, self._program.arguments), self._workgroup
+        job = lru_cache(_MOST_JOBS)(lambda groups: job_of([Step(kernel, groups, workgroup)]))
+        self._loaded = loaded = _Loaded(built, kernel, setter, job)
         self.launched = True  # about to be, or it would not have been loaded
         self._runtime.programs.add(self)
         return loaded
 
     def _new_kernel(self, built: cl.Program) -> cl.Kernel:
         kernel = cl.Kernel(built, self._program.entry)
-        kernel.set_scalar_arg_dtypes(self._types)
+        kernel.set_scalar_arg_dtypes([_scalar_type(a) for a in self._program.arguments])
         return kernel
 
     def _check_workgroup(self, kernel: cl.Kernel) -> None:
@@ -316,20 +282,22 @@ class OpenCLExecutable(Executable):
         Each call in here is a hundredth of a launch, so that there are few.
         """
         runtime = self._runtime
-        if runtime.has_chosen and (captured := runtime.captured) is not None:
-            captured.add(Step(self._bound(arguments), groups, self._workgroup))
-            return
-        noting = None if timeline.recording is None else self._noting(groups)
+        noting = None
+        if timeline.recording is not None:
+            noting = runtime.noting(self._program.name, "launch", groups, self._workgroup)
         try:
             with runtime.gate.lock:
+                if runtime.has_chosen and (captured := runtime.captured) is not None:
+                    captured.add(Step(self._bound(arguments), groups, self._workgroup))
+                    return
                 loaded = self._loaded or self._load()
                 loaded.set(arguments)
                 self.launched = True
                 if noting is None and not runtime.blocking:
-                    runtime.enqueue(loaded.job(groups, self._workgroup), self._program.name)
+                    runtime.enqueue(loaded.job(groups), self._program.name)
                     return
                 queue, kernel = runtime.current(), loaded.kernel
-                event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
+                event = _enqueue(queue, kernel, groups, self._workgroup, None, None, True)
             if runtime.blocking:
                 if self._may_be_long or runtime.gate.abandoned:
                     self._listen(event)
@@ -371,16 +339,6 @@ class OpenCLExecutable(Executable):
         runtime, what = self._runtime, f"kernel {self._program.name}"
         self._may_be_long = wait_listening(runtime.gate, what, lambda: runtime.wait(event))
 
-    def _noting(self, groups: tuple[int, int, int]) -> Callable[[cl.Event], None] | None:
-        """What adds a launch that is about to be enqueued to the recording that is on."""
-        runtime = self._runtime
-        recording = runtime.join_recording()
-        if recording is None:
-            return None
-        entry = timeline.Entry(self._program.name, "launch", groups, self._workgroup)
-        enqueued = perf_counter()
-        return lambda event: runtime.note(recording, entry, enqueued, event)
-
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
         runtime, name = self._runtime, self._program.name
@@ -404,8 +362,5 @@ class OpenCLExecutable(Executable):
         with self._runtime.gate.lock:
             loaded = self._loaded or self._load()
             kernel = self._new_kernel(loaded.built)
-            try:
-                kernel.set_args(*arguments)
-            except (cl.Error, struct.error) as error:
-                raise launch_error(error, f"launching {self._program.name}") from error
+            kernel.set_args(*arguments)
         return kernel

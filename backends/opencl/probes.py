@@ -33,11 +33,6 @@ from portable_backends.common.isolated_compiler import described, in_process, na
 _TARGET: Final = re.compile(rb"(\.target\s+sm_90)\b")
 
 
-def is_covered(source: str) -> bool:
-    """Whether a program has such instructions, so that only its uncovered binary is of use."""
-    return COVER in source
-
-
 def uncovered(binary: bytes) -> bytes:
     """The binary with these instructions out of their comments, for the GPUs that have them."""
     return _TARGET.sub(rb"\1a", binary, count=1).replace(COVER.encode(), b"")
@@ -195,7 +190,7 @@ def output_of(
 def _built(context: cl.Context, source: str, options: Sequence[str]) -> cl.Program:
     program = cl.Program(context, source)
     built: cl.Program = program.build([*options], cache_dir=False)  # type: ignore[arg-type]
-    if not is_covered(source):
+    if COVER not in source:
         return built
     binaries: Any = built.get_info(cl.program_info.BINARIES)
     shown = uncovered(bytes(binaries[0]))

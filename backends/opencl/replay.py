@@ -23,7 +23,6 @@ from portable_backends.common.native_compiler import compiler, keep_for_good
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
-_HEAD: Final = struct.Struct("=4Qq")
 _STEP: Final = struct.Struct("=qQ3Q3Q")
 _FUNCTIONS: Final = (
     "clEnqueueNDRangeKernel",
@@ -75,7 +74,8 @@ def _functions() -> list[int | None]:
 
 def job_of(steps: Sequence[Step]) -> bytes:
     """What `enqueuer` takes; the caller keeps the kernels."""
-    return _HEAD.pack(*_functions(), len(steps)) + b"".join(step.packed() for step in steps)
+    head = struct.pack("=4Qq", *_functions(), len(steps))
+    return head + b"".join(step.packed() for step in steps)
 
 
 @once

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -22,6 +23,7 @@ from portable.errors import (
     DeviceFaultError,
     UnsupportedError,
 )
+from portable.lang.emit.opencl import COVER
 from portable.profiling import timeline
 from portable.system import cache
 from portable_backends.common import drivers
@@ -31,13 +33,13 @@ from portable_backends.common.isolated_compiler import IsolatedCompiler, describ
 from portable_backends.opencl.boxes import Addresses
 from portable_backends.opencl.capabilities import is_cpu
 from portable_backends.opencl.executable import (
-    DeviceClock,
+    NANO,
     OpenCLExecutable,
     OpenCLMark,
     OpenCLQueue,
     status_error,
 )
-from portable_backends.opencl.probes import is_covered, quiet, uncovered
+from portable_backends.opencl.probes import quiet, uncovered
 from portable_backends.opencl.replay import CapturedQueue, enqueuer
 
 if TYPE_CHECKING:
@@ -76,15 +78,13 @@ class KeptPrograms:
         if len(self._loaded) > self.most:
             self._loaded = deque(r for r in self._loaded if r() is not None)
         while len(self._loaded) > self.most:
-            self._review(self._loaded.popleft())
-
-    def _review(self, reference: weakref.ref[OpenCLExecutable]) -> None:
-        oldest = reference()
-        if oldest is not None and oldest.launched:
-            oldest.launched = False
-            self._loaded.append(reference)
-        elif oldest is not None:
-            oldest.release()
+            reference = self._loaded.popleft()
+            oldest = reference()
+            if oldest is not None and oldest.launched:
+                oldest.launched = False
+                self._loaded.append(reference)
+            elif oldest is not None:
+                oldest.release()
 
 
 # -- arrays in place -------------------------------------------------------------------------------
@@ -218,6 +218,8 @@ class Runtime:
     ----------
     queue : pyopencl.CommandQueue
         The first queue, which threads use that chose no other.
+    further : set of OpenCLQueue
+        The queues beside it, as long as anybody has them.
     addresses : Addresses
         Where buffers lie, for launches that take boxes of arrays.
     has_chosen : bool
@@ -263,10 +265,9 @@ class Runtime:
         self._chosen: ContextVar[OpenCLQueue | CapturedQueue | None] = ContextVar(
             f"queue of {name}", default=None
         )
-        self._further: WeakSet[OpenCLQueue] = WeakSet()
+        self.further: WeakSet[OpenCLQueue] = WeakSet()
         self._beside: OpenCLQueue | None = None
-        self._timekeeper: cl.CommandQueue | None = None
-        self._clock = DeviceClock()
+        self._ahead: float | None = None
         self.gate = Gate(name, self.finish)
         self.addresses = Addresses(self.context, self.gate)
         self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
@@ -317,7 +318,14 @@ class Runtime:
         name = cache.key(program.source, " ".join(options), *facts)
         kept = cache.load(name)
         loaded = self._load(kept) if kept is not None else None
-        return loaded or self._build(program, options, name)
+        if loaded is not None:
+            return loaded
+        if not _has_compiler(self.device):
+            raise UnsupportedError(
+                f"{self.name} has no compiler, and was to compile kernel {program.entry}; load "
+                "what was compiled elsewhere by portable.load_compiled"
+            )
+        return self._from_source(program, options, name)
 
     def _load(self, binary: bytes) -> cl.Program | None:
         try:
@@ -326,14 +334,6 @@ class Runtime:
                 return built
         except cl.Error:
             return None
-
-    def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
-        if not _has_compiler(self.device):
-            raise UnsupportedError(
-                f"{self.name} has no compiler, and was to compile kernel {program.entry}; load "
-                "what was compiled elsewhere by portable.load_compiled"
-            )
-        return self._from_source(program, options, name)
 
     def _from_source(self, program: Program, options: list[str], name: str) -> cl.Program:
         """Compile; on processors, load what came of it, since drivers hold on to less for that.
@@ -355,7 +355,7 @@ class Runtime:
         except cl.Error as error:
             message = f"{self.device.platform.name} refused kernel {program.entry}"
             raise CompileError(message, program.source, _log(error)) from None
-        covered = is_covered(program.source)
+        covered = COVER in program.source
         if not (self.keeps or covered):
             return built
         binaries: Any = built.get_info(cl.program_info.BINARIES)
@@ -379,14 +379,11 @@ class Runtime:
         self.gate.pass_through()
         self.wait_for_all(self._queues())
 
-    def wait_for_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+    def wait_for_all(self, queues: Sequence[cl.CommandQueue], *, heard: bool = False) -> None:
         """Wait for some queues; a fault of the device becomes `DeviceFaultError`."""
-        if self.gate.abandoned:  # which may never end
-            wait_listening(self.gate, self.name, lambda: self._finish_all(queues))
-        else:
-            self._finish_all(queues)
-
-    def _finish_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+        if self.gate.abandoned and not heard:  # which may never end
+            wait_listening(self.gate, self.name, lambda: self.wait_for_all(queues, heard=True))
+            return
         try:
             for queue in queues:
                 queue.finish()
@@ -403,8 +400,10 @@ class Runtime:
         to_host = isinstance(target, np.ndarray)
         nbytes = (target if to_host else source).nbytes
         small = nbytes <= _SMALL
-        recording = self.join_recording()
-        enqueued = perf_counter()
+        noting = None
+        if timeline.recording is not None:
+            kind: timeline.Kind = "from device" if to_host else "to device"
+            noting = self.noting(f"copy {kind}", kind, nbytes=nbytes)
         try:
             with self.gate.lock:
                 event = cl.enqueue_copy(self.current(), target, source, is_blocking=small, **where)
@@ -412,11 +411,8 @@ class Runtime:
             raise self._fault(error) from error
         if not small:
             self.wait(event)
-        if recording is not None:
-            kind: timeline.Kind = "from device" if to_host else "to device"
-            self.note(
-                recording, timeline.Entry(f"copy {kind}", kind, nbytes=nbytes), enqueued, event
-            )
+        if noting is not None:
+            noting(event)
 
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
@@ -447,18 +443,13 @@ class Runtime:
         return cl.CommandQueue(self.context, properties=records)
 
     def _queues(self) -> list[cl.CommandQueue]:
-        return [self.queue, *(further.handle for further in self.further)]
-
-    @property
-    def further(self) -> list[OpenCLQueue]:
-        """The queues beside the first."""
-        return list(self._further)
+        return [self.queue, *(further.handle for further in list(self.further))]
 
     def further_queue(self) -> OpenCLQueue:
         """One beside all others."""
         with self.gate.lock:
             made = OpenCLQueue(self)
-            self._further.add(made)
+            self.further.add(made)
             return made
 
     @contextmanager
@@ -482,13 +473,6 @@ class Runtime:
         chosen = self._chosen.get()
         return chosen if isinstance(chosen, CapturedQueue) else None
 
-    @property
-    def beside(self) -> OpenCLQueue:
-        """The queue for what is done beside the current one's work."""
-        if self._beside is None:
-            self._beside = self.further_queue()
-        return self._beside
-
     def enqueue(self, job: bytes, what: str) -> None:
         """Enqueues launches that were made a job of, in the current queue and the one beside it."""
         beside = 0 if self._beside is None else self._beside.handle.int_ptr
@@ -503,7 +487,8 @@ class Runtime:
 
         What is beside other work already follows it.
         """
-        captured, beside = self.captured, self.beside
+        captured, beside = self.captured, self._beside or self.further_queue()
+        self._beside = beside
         if captured is not None:
             captured.at_once(self, first, second)
             return
@@ -554,11 +539,10 @@ class Runtime:
         """Whether the queues record times."""
         return self._measuring > 0
 
+    @cached_property
     def timekeeper(self) -> cl.CommandQueue:
         """A queue that records times, for marks of queues that do not."""
-        if self._timekeeper is None:
-            self._timekeeper = self.new_queue(recording=True)
-        return self._timekeeper
+        return self.new_queue(recording=True)
 
     def measure(self, start: bool) -> None:
         """Move between plain queues and such as record times; costs nothing when unused."""
@@ -567,30 +551,36 @@ class Runtime:
             if self._measuring == (1 if start else 0):
                 self.synchronize()
                 self.queue = self.new_queue()
-                for further in self.further:
+                for further in list(self.further):
                     further.handle = self.new_queue()
 
-    def join_recording(self) -> timeline.Recording | None:
-        """The recording that is on, for which the queues record times from now on."""
+    def noting(self, *entry: Any, **more: Any) -> Callable[[cl.Event], None] | None:
+        """What adds a command that is about to be enqueued to the recording that is on, if any.
+
+        The arguments are those of its `timeline.Entry`. The device's clock is known from the host's
+        by the moment at which the first one was enqueued.
+        """
         recording = timeline.recording
-        if recording is not None:
-            recording.once(self, self._begin_recording, lambda: self.measure(False))
-        return recording
+        if recording is None:
+            return None
+        recording.once(self, self._begin_recording, lambda: self.measure(False))
+        enqueued = perf_counter()
+
+        def note(event: cl.Event) -> None:
+            def times() -> tuple[float, float]:
+                profile = event.profile
+                if self._ahead is None:
+                    self._ahead = enqueued - NANO * profile.queued
+                return self._ahead + NANO * profile.start, self._ahead + NANO * profile.end
+
+            made = timeline.Entry(*entry, **more)
+            recording.add(self.name, made, enqueued, times, self._chosen.get())
+
+        return note
 
     def _begin_recording(self) -> None:
-        self._clock = DeviceClock()
+        self._ahead = None
         self.measure(True)
-
-    def note(
-        self,
-        recording: timeline.Recording,
-        entry: timeline.Entry,
-        enqueued: float,
-        event: cl.Event,
-    ) -> None:
-        """Add what was enqueued in the current queue to a recording."""
-        times = self._clock.times_of(event, enqueued)
-        recording.add(self.name, entry, enqueued, times, self._chosen.get())
 
 
 def _log(error: cl.Error) -> str:

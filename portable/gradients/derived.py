@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -72,13 +72,6 @@ _PARTS: Final = {
 }
 
 
-class Way(NamedTuple):
-    """Whether long loops keep little, and whether sums in no fixed order are refused."""
-
-    thrifty: bool = False
-    deterministic: bool = False
-
-
 class Derived(Kernel):
     """A kernel whose IR is made from another one's.
 
@@ -87,9 +80,7 @@ class Derived(Kernel):
     for strips that were not, of the measurement the counts, of a gather the sizes of the ndrange.
     """
 
-    def __init__(
-        self, primal: Kernel, dims: int, part: int, made: dict[Any, Adjoint], way: Way
-    ) -> None:
+    def __init__(self, primal: Kernel, part: int, made: dict[Any, Adjoint], how: How) -> None:
         defaults = dict(primal.parameters.defaults)
         name, third = _PARTS.get(part, ("gather", "sizes"))
         takes = Parameters(("arguments", "gradients", third), (), defaults)
@@ -102,13 +93,12 @@ class Derived(Kernel):
         self._compiling = type(primal._compiling)(fork_safe_lock)
         self._primal = primal
         self._of = primal.state
-        self._dims = dims
         self._part = part
         self._made = made
-        self._way = way
+        self._how = how
 
     def __reduce__(self) -> Any:
-        return Derived, (self._primal, self._dims, self._part, {}, self._way)
+        return Derived, (self._primal, self._part, {}, self._how)
 
     @property
     def reads(self) -> Mapping[Any, Any]:
@@ -157,7 +147,7 @@ class Derived(Kernel):
 
     def _adjoint(self, wanted: Specialisation, capabilities: Capabilities) -> Adjoint:
         plain = replace(wanted, parameters=wanted.parameters[:2], ragged=())
-        key = (self._of, self._dims, self._way, capabilities, plain)
+        key = (self._of, self._how, capabilities, plain)
         with self._lock:
             made = self._made.get(key)
         if made is None:
@@ -178,8 +168,8 @@ class Derived(Kernel):
         ir = in_plain_words(self._primal.translated(wanted_adjoint, capabilities), capabilities)
         pairs = gradients_of(ir, specs, gradients.items)
         restricted = [replace(x, array=replace(x.array, restrict=wanted.restrict)) for x in pairs]
-        lanes = capabilities.atomic_lanes
-        how = How(self._dims, *self._way, capabilities.workgroup_atomics, lanes)
+        atomics, lanes = capabilities.workgroup_atomics, capabilities.atomic_lanes
+        how = replace(self._how, workgroup_atomics=atomics, atomic_lanes=lanes)
         return adjoint_of(ir, restricted, how)
 
 

@@ -15,7 +15,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import KernelError, LaunchError
-from portable.gradients.adjoint.assemble import Adjoint, Shared, Strips
+from portable.gradients.adjoint.assemble import Adjoint, How, Shared, Strips
 from portable.gradients.adjoint.padding import ROW
 from portable.gradients.arguments import (
     SeenArguments,
@@ -31,7 +31,6 @@ from portable.gradients.derived import (
     STRIPS,
     Derived,
     Needs,
-    Way,
 )
 from portable.gradients.sums import set_to
 from portable.lang.arguments.arguments import constant_key, is_array
@@ -131,8 +130,8 @@ class AdjointKernel:
         """The kernel that is launched over so many dimensions, or one that is before it."""
         result = self._kernels.get((dims, part, thrifty))
         if result is None:
-            way = Way(thrifty, self.deterministic)
-            result = Derived(self.primal, dims, part, self._made, way)
+            how = How(dims, thrifty, self.deterministic)
+            result = Derived(self.primal, part, self._made, how)
             result = self._kernels.setdefault((dims, part, thrifty), result)
         return result
 

@@ -6,15 +6,19 @@ import sys
 import weakref
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from portable import registry
-from portable.backend import ArrayView
+import portable as pt
+from portable import lang as kl
+from portable import namespace, registry
+from portable.backend import ArrayView, Executable
 from portable.backend.queues import Mark
+from portable.interchange import libraries, tensors
 from portable.interchange.libraries import exchanged
+from portable.lang.launch.launch import Launcher
 from portable.lang.launch.packing import ArgumentText, Packing
 from portable.lang.launch.plan import Bound, Text
 from portable_backends.common.loans import Loans
@@ -138,7 +142,10 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         get_current_stream=lambda index: stream,
         runtime=SimpleNamespace(getDevice=lambda: 0),
     )
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    api: Any = ModuleType("cupy_backends.cuda.api")
+    api.runtime = cupy.cuda.runtime
+    for module in (cupy, api):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     device = CuPyDevice("cuda", 0, CUDA)
     monkeypatch.setitem(registry.registry._known, "cuda:0", device)
     return events
@@ -182,15 +189,12 @@ class Capsule:
 
 
 @pytest.fixture
-def jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The functions in C++ that such arrays come with, and CuPy's that says which GPU it is."""
+def jaxlib(events: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions in C++ that such arrays come with."""
     library: Any = ModuleType("jaxlib_that_is_not_there")
     library.buffer_to_dlpack_managed_tensor = Capsule
     monkeypatch.setattr(ArrayImpl, "__module__", library.__name__)
-    api: Any = ModuleType("cupy_backends.cuda.api")
-    api.runtime = SimpleNamespace(getDevice=lambda: 0)
-    for module in (library, api):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, library.__name__, library)
 
 
 def test_launches_of_jaxs_arrays_wait_for_them_and_keep_them(jaxlib: None) -> None:
@@ -229,3 +233,69 @@ def test_launches_of_jaxs_arrays_wait_for_them_and_keep_them(jaxlib: None) -> No
     arrays[1]._pjrt_layout = "{1}"
     assert not again(arrays, {})
     assert len(launched) == 1
+
+
+class Tensor:
+    """What a tensor of PyTorch tells of itself on a GPU."""
+
+    dtype, shape, device = np.dtype(np.float32), (1,), "a GPU"
+    is_cuda, requires_grad = True, False
+    layout = "strided"
+
+    def is_conj(self) -> bool:
+        return False
+
+    is_neg = is_conj
+
+    def get_device(self) -> int:
+        return 0
+
+    def data_ptr(self) -> int:
+        return 32
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+    __dlpack_device__ = get_device
+
+
+class Recorded(Executable):
+    """An executable that notes on which streams it is launched."""
+
+    streams: ClassVar[list[Any]] = []
+
+    def launch(self, groups: Any, arguments: Any, stream: int | None = None) -> None:
+        self.streams.append(stream)
+
+
+@pt.kernel
+def set_to_one(x):
+    x[kl.global_id(0)] = 1.0
+
+
+def test_arrays_of_two_libraries_are_recognised_whichever_comes_first(
+    events: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = registry.registry._known["cuda:0"]
+    torch: Any = ModuleType("torch")
+    torch._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 7)
+    torch.is_grad_enabled, torch.strided, torch.Tensor = (lambda: True), "strided", Tensor
+    torch.nn = SimpleNamespace(Parameter=Tensor)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(tensors._kinds, Tensor, True)
+    monkeypatch.setitem(tensors._places, Tensor.device, (2, 0))
+    monkeypatch.setitem(namespace._candidates, Ours, (device,))
+    monkeypatch.setitem(libraries._other, Ours, False)
+    monkeypatch.setattr(CuPyDevice, "compile", lambda *_: Recorded())
+    monkeypatch.setattr(CuPyDevice, "on_stream", lambda *_: nullcontext())
+    own = Ours()
+    for order in ((Tensor(), own), (own, Tensor())):
+        launcher = pt.kernel(set_to_one.python)[1]
+        for array in order:
+            for _ in range(5):
+                launcher(array)
+        with monkeypatch.context() as patched:
+            patched.setattr(Launcher, "_launched", None)
+            for array in order:
+                launcher(array)
+        assert Recorded.streams[-2:] == [None if array is own else 7 for array in order]

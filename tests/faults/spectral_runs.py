@@ -8,6 +8,7 @@ import numpy as np
 
 import portable as pt
 from portable.lang.launch.geometry import groups
+from portable.linalg.base.tiling import Tiling
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.spectral import reductions
 from portable.linalg.spectral.banded import eigen_by_band
@@ -15,6 +16,7 @@ from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vect
 from portable.linalg.spectral.hop_blocks import lead_back_hops
 from portable.linalg.spectral.reflections import BLOCK, apply_blocks, reflect, whole_rows
 from portable.linalg.spectral.step_kernels import StepShape
+from portable.linalg.spectral.symmetric_panels import change_both_sides
 from tests.faults.running import close, device, random, run
 
 
@@ -85,6 +87,15 @@ def values_by_a_band() -> None:
     a, values = (a + a.T)[None], np.empty((1, 19), np.float32)
     eigen_by_band(device(), a, values, None)
     close(values, np.linalg.eigvalsh(a))
+
+
+@run
+def both_sides_changed() -> None:
+    z, v, c = random(20, 4), random(20, 4), random(20, 20)
+    left, right, c = np.hstack([z, v]), np.hstack([v, z]).T.copy(), c + c.T
+    wanted = c - left @ right
+    change_both_sides[groups(5, 2), 8](left, right, c, TILING=Tiling(8, 8, 4, 2, units=False))
+    close(c, wanted)
 
 
 @run

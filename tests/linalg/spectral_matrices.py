@@ -123,6 +123,7 @@ HERMITIAN: Final[dict[str, Callable[[int, Any], np.ndarray]]] = {
 
 
 def _room(n: int, kind: Any) -> float:
+    """What errors may be: less than LAPACK's test ratios allow, 30 where divided by n as well."""
     return float(_ROOM * np.finfo(kind).eps * np.sqrt(max(1, n / _ORDER)))
 
 

@@ -12,15 +12,8 @@ from dataclasses import replace
 
 from portable.gradients.adjoint.flatten import set_in
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    all_statements,
-    constant_of,
-    map_expression,
-    map_operands,
-    names_in,
-    reads,
-)
 
 _JUMPS = s.Break | s.Continue | s.Return
 
@@ -78,11 +71,11 @@ class _Settling:
                 return y
             return self._value(y, known)
 
-        made = map_operands(x, change)
+        made = k.map_operands(x, change)
         return made if made is not x else replace(x)  # type: ignore[type-var]
 
     def _value(self, x: e.Expression, known: _Known) -> e.Expression:
-        return map_expression(
+        return k.map_expression(
             x, lambda y: known.get(y.name, y) if isinstance(y, e.Variable) else _folded(y)
         )
 
@@ -120,7 +113,7 @@ class _Settling:
 
 
 def _is_number(x: e.Expression) -> bool:
-    return constant_of(x) is not None
+    return k.constant_of(x) is not None
 
 
 def _unchanged(body: s.Block, after: _Known) -> set[str]:
@@ -134,7 +127,9 @@ def _unchanged(body: s.Block, after: _Known) -> set[str]:
         if isinstance(x, s.Let) and isinstance(read, e.Variable) and read.name not in assigned:
             begun.setdefault(read.name, x.var.name)
         assigned |= {v.name for v in x.sets()} | set_in(*x.blocks())
-    times = Counter(name for x in all_statements(body) for y in reads(x) for name in names_in(y))
+    times = Counter(
+        name for x in k.all_statements(body) for y in k.reads(x) for name in k.names_in(y)
+    )
     return {
         name
         for name in assigned & begun.keys()
@@ -164,16 +159,16 @@ def _without(block: s.Block, cells: set[str]) -> s.Block:
 def _folded(x: e.Expression) -> e.Expression:
     """A sum without what is nought."""
     if isinstance(x, e.Binary) and x.op == "add":
-        if constant_of(x.x) == 0:
+        if k.constant_of(x.x) == 0:
             return x.y
-        if constant_of(x.y) == 0:
+        if k.constant_of(x.y) == 0:
             return x.x
     return x
 
 
 def jumps(x: s.Statement) -> bool:
     """Whether a statement, or one in it, leaves a loop's round or the kernel."""
-    return any(isinstance(y, _JUMPS) for y in all_statements((x,)))
+    return any(isinstance(y, _JUMPS) for y in k.all_statements((x,)))
 
 
 def _forget(known: _Known, names: set[str]) -> None:

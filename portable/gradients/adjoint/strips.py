@@ -17,21 +17,15 @@ from portable.gradients.adjoint.gathers import within
 from portable.gradients.adjoint.names import Names
 from portable.gradients.adjoint.own_elements import own_in_workgroup
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_statements,
-    map_block,
-    map_expression,
-    map_operands,
-)
 from portable.lang.ir.types import Array
 
 _ROUNDS: Final = 8
 """What a loop whose rounds nobody knows is taken to have."""
 
 
-def additions(kernel: Kernel, arrays: Sequence[Array], *, any_element: bool) -> dict[Array, int]:
+def additions(kernel: k.Kernel, arrays: Sequence[Array], *, any_element: bool) -> dict[Array, int]:
     """The arrays to which an adjoint only adds atomically, and how often each work-item may.
 
     Parameters
@@ -53,9 +47,9 @@ def additions(kernel: Kernel, arrays: Sequence[Array], *, any_element: bool) -> 
     return {x: n for x, n in counts.items() if n}
 
 
-def only_added_to(kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
+def only_added_to(kernel: k.Kernel, arrays: Sequence[Array]) -> list[Array]:
     """The arrays that a kernel touches by atomic additions alone, if at all."""
-    other = {y for x in all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
+    other = {y for x in k.all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
     return [x for x in arrays if x not in other]
 
 
@@ -92,7 +86,7 @@ class Turns:
         elements of their own; many had better not wait for what they load.
     """
 
-    kernel: Kernel
+    kernel: k.Kernel
     dims: int
     sizes: Sequence[e.Variable]
     copies: Mapping[Array, Array]
@@ -145,7 +139,7 @@ class Turns:
             self._words |= {(word, dim): value for word, value in named.items()}
             self._words["global_id", dim] = points[dim]
         before = self._taken()
-        body = map_block(self.kernel.body, self._moved)
+        body = k.map_block(self.kernel.body, self._moved)
         if self.kernel.exact:
             inside = within(points[: self.dims], self.sizes[: self.dims])
             body = (s.If(inside, body, (), loc),)
@@ -157,7 +151,7 @@ class Turns:
         def place(y: e.Expression) -> e.Expression:
             return self._words.get((y.word, y.dim), y) if isinstance(y, e.WorkItem) else y
 
-        made = map_operands(x, lambda y: map_expression(y, place))
+        made = k.map_operands(x, lambda y: k.map_expression(y, place))
         if isinstance(made, s.Atomic) and made.array in self.copies:
             return self._added(made)
         return (made,)

@@ -20,20 +20,9 @@ from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
 from portable.gradients.adjoint.own_elements import Term, linear, resolved
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_statements,
-    children,
-    constant_of,
-    linear_local_id,
-    map_block,
-    map_expression,
-    map_memory,
-    map_operands,
-    names_in,
-    reads,
-)
+from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 
 _FEWEST: Final = 4
@@ -97,7 +86,7 @@ class TileSums:
         The names that steps bound before, by those that they bind in sums.
     """
 
-    def __init__(self, kernel: Kernel, tiles: Sequence[Array], names: Names) -> None:
+    def __init__(self, kernel: k.Kernel, tiles: Sequence[Array], names: Names) -> None:
         self.arrays: list[Array] = []
         self.cells: list[e.Variable] = []
         self.again: dict[str, str] = {}
@@ -116,12 +105,12 @@ class TileSums:
 
     def put(self, body: s.Block) -> s.Block:
         """The body with sums for the additions to those tiles of which all can be replaced."""
-        self._values = {x.var.name: x.value for x in all_statements(body) if isinstance(x, s.Let)}
+        self._values = {x.var.name: x.value for x in k.all_statements(body) if isinstance(x, s.Let)}
         self._uniform = {x.name for x in self._kernel.parameters if isinstance(x, e.Variable)}
-        self._written = {y for x in all_statements(body) for y in x.written()}
+        self._written = {y for x in k.all_statements(body) for y in x.written()}
         result: dict[int, list[_Addition]] = {}
         self._look(body, result)
-        all_of = [x for x in all_statements(body) if isinstance(x, s.Atomic)]
+        all_of = [x for x in k.all_statements(body) if isinstance(x, s.Atomic)]
         known = {id(x.atomic) for several in result.values() for x in several}
         left = {x.array for x in all_of if id(x) not in known}
         for loop, several in result.items():
@@ -153,7 +142,7 @@ class TileSums:
     def _is_plain(self, x: s.Statement) -> bool:
         """Whether a loop holds nothing but loads, steps and additions."""
         return all(
-            isinstance(y, s.Let | s.Load | s.For) or _is_addition(y) for y in all_statements((x,))
+            isinstance(y, s.Let | s.Load | s.For) or _is_addition(y) for y in k.all_statements((x,))
         )
 
     def _additions(self, loop: s.For) -> list[_Addition]:
@@ -198,7 +187,7 @@ class TileSums:
         return _Counter(x.var, int(bounds[0] or 0), int(bounds[1] or 0))
 
     def _number(self, x: e.Expression) -> float | None:
-        return constant_of(resolved(x, self._values))
+        return k.constant_of(resolved(x, self._values))
 
     def _part(self, x: e.Expression, inside: set[str]) -> tuple[Term | None, int, int] | None:
         """The term that an index is, its sign and what is added."""
@@ -222,7 +211,7 @@ class TileSums:
         """The names that work-items leave a copy of; None where something cannot be worked out."""
         bound = {x.var.name for x in steps} | inside
         copies: dict[str, e.Variable] = {}
-        asked = [value, *(y for step in steps for y in reads(step))]
+        asked = [value, *(y for step in steps for y in k.reads(step))]
         if not all(self._can_move(y, bound, copies) for y in asked):
             return None
         for x in steps:
@@ -236,7 +225,7 @@ class TileSums:
         """Whether something else than the work-item itself may change an array in the meantime."""
         if array.space == "global":
             return array in self._written
-        return any(array in x.written() for x in all_statements((outer,)))
+        return any(array in x.written() for x in k.all_statements((outer,)))
 
     def _can_move(self, x: e.Expression, bound: set[str], copied: dict[str, e.Variable]) -> bool:
         """Whether another work-item can work an expression out; notes what it needs a copy of."""
@@ -250,7 +239,7 @@ class TileSums:
             return resolved is not None and self._can_move(resolved, bound, copied)
         if isinstance(x, e.WorkItem):
             return x.word in _UNIFORM or x.word in ("local_id", "global_id")
-        return all(self._can_move(y, bound, copied) for y in children(x))
+        return all(self._can_move(y, bound, copied) for y in k.children(x))
 
     # -- what replaces it --------------------------------------------------------------------
 
@@ -427,7 +416,7 @@ class TileSums:
                 return fresh[y.name]
             if y.name in self._uniform or is_float(y.type):
                 return y
-            return map_expression(self._values[y.name], change)
+            return k.map_expression(self._values[y.name], change)
 
         out: list[s.Statement] = []
         number: e.Expression = e.Const(0, kind)
@@ -444,19 +433,19 @@ class TileSums:
 
             bound = {step.var.name: made}
             out.append(
-                map_operands(
+                k.map_operands(
                     step,
                     lambda y, bound=bound: (  # type: ignore[misc]
                         bound[y.name]
                         if isinstance(y, e.Variable) and y.name in bound
-                        else map_expression(y, change)
+                        else k.map_expression(y, change)
                     ),
                 )
             )
             fresh[step.var.name] = made
             self.again[made.name] = step.var.name
         assert x.atomic.value is not None
-        return out, map_expression(x.atomic.value, change)
+        return out, k.map_expression(x.atomic.value, change)
 
     def _turned(self, body: s.Block) -> s.Block:
         """The body with tiles column by column that neighbours read along columns.
@@ -482,7 +471,7 @@ class TileSums:
                 layout = replace(array.layout, strides=array.layout.strides[::-1])
                 turned[array] = replace(array, layout=layout)
         self.arrays += turned.values()
-        return map_block(body, lambda x: (map_memory(x, lambda y: turned.get(y, y)),))
+        return k.map_block(body, lambda x: (k.map_memory(x, lambda y: turned.get(y, y)),))
 
     def _address(self, x: s.Load, strides: Sequence[int]) -> Mapping[Term | None, int]:
         """By how much a load's address grows with each term."""
@@ -495,7 +484,7 @@ class TileSums:
 
 def _changed_in(loop: s.For) -> set[str]:
     """The names that a loop binds or sets."""
-    inner = all_statements((loop,))
+    inner = k.all_statements((loop,))
     return {v.name for x in inner for v in (*x.binds(), *x.sets())}
 
 
@@ -516,14 +505,14 @@ def _with_loops(
 
 def _leading_to(value: e.Expression, outer: s.For) -> tuple[s.Let | s.Load, ...]:
     """The steps in a loop by which a value is worked out, in order."""
-    steps = [x for x in all_statements((outer,)) if isinstance(x, s.Let | s.Load)]
-    needed = names_in(value)
+    steps = [x for x in k.all_statements((outer,)) if isinstance(x, s.Let | s.Load)]
+    needed = k.names_in(value)
     out: list[s.Let | s.Load] = []
     for x in reversed(steps):
         if x.var.name in needed:
             out.append(x)
-            for y in reads(x):
-                needed |= names_in(y)
+            for y in k.reads(x):
+                needed |= k.names_in(y)
     return tuple(reversed(out))
 
 

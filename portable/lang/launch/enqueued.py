@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from portable.backend import Device
 from portable.lang.launch.launch import Launcher
 
-Repeated = Callable[[], None]
+Repeated = Callable[[], Any]
 
 
 class Launch(NamedTuple):
@@ -87,14 +87,7 @@ def enqueue_call(work: Callable[..., object], *args: Any, **more: Any) -> None:
     finally:
         RECORDING.reset(token)
     if recording is not None:
-        recording.steps.append(_Work(partial(_wrapped, partial(work, *args, **more))))
-
-
-def _wrapped(work: Callable[[], object]) -> Repeated:
-    def relaunch() -> None:
-        work()
-
-    return relaunch
+        recording.steps.append(_Work(lambda: partial(work, *args, **more)))
 
 
 @contextmanager

@@ -55,9 +55,6 @@ from portable.lang.launch.plan import (
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
-_TENSORS_AFTER: Final = 8
-"""Launches of tensors after which it pays to compile what recognises them."""
-
 _RELAUNCH_AFTER: Final = 4
 """Launches of a plan after which it pays to compile a function that recognises more of them."""
 
@@ -88,7 +85,6 @@ class Launcher:
         "_reads",
         "_relaunches",
         "_state",
-        "_tensors",
         "_workgroup",
     )
 
@@ -107,7 +103,6 @@ class Launcher:
         self._plans: dict[Any, Plan] = {}
         self._latest: Device | None = None
         self._relaunches: tuple[Relaunch, ...] = ()
-        self._tensors = 0
         self._state = kernel.state
         self._reads = kernel.reads
 
@@ -179,8 +174,8 @@ class Launcher:
             if viewed is not None:
                 args = tuple(viewed.values)
                 with viewed.scope:
-                    if any(relaunch(args, constants) for relaunch in self._relaunches):
-                        self._know_tensors(given, constants)
+                    own = not any(map(is_recognised, given))  # else launches are without `args`
+                    if own and any(relaunch(args, constants) for relaunch in self._relaunches):
                         return
                     plan, views, bound = self._launched(args, constants)
             elif (away := _elsewhere(args)) is not None:
@@ -193,14 +188,17 @@ class Launcher:
         except InterruptedLaunchError:
             _still_used.append((args, constants))
             raise
-        bound.uses = uses = bound.uses + 1
+        kinds = tuple(map(type, given))  # libraries may take turns
+        bound.uses[kinds] = uses = bound.uses.get(kinds, 0) + 1
         if uses == _RELAUNCH_AFTER:
-            bound.relaunch = relaunch_for(plan, bound, given, constants, views)
-            if bound.relaunch is None and viewed is not None:
-                bound.relaunch = relaunch_for(plan, bound, args, constants, views)
-        if bound.relaunch is not None:
-            others = [x for x in self._relaunches if x is not bound.relaunch]
-            self._relaunches = (bound.relaunch, *others[: _MOST_RELAUNCHES - 1])
+            made = relaunch_for(plan, bound, given, constants, views)
+            if made is None and viewed is not None:
+                made = relaunch_for(plan, bound, args, constants, views)
+            bound.relaunches[kinds] = made
+        known = bound.relaunches.get(kinds)
+        if known is not None:
+            others = [x for x in self._relaunches if x is not known]
+            self._relaunches = (known, *others[: _MOST_RELAUNCHES - 1])
 
     def _launched(
         self, args: tuple[Any, ...], constants: dict[str, Any]
@@ -211,18 +209,6 @@ class Launcher:
         with nullcontext() if stream is None else plan.device.on_stream(stream):
             bound.executable.launch(plan.groups, bound.packing.pack_views(views, leaves))
         return plan, views, bound
-
-    def _know_tensors(self, given: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        """Gets ready for tensors of a GPU, which need not become arrays to be recognised."""
-        self._tensors += 1
-        if self._tensors % _TENSORS_AFTER:
-            return
-        launched = None
-        if any(map(is_recognised, given)):
-            plan, views, bound, *_ = self._resolve(given, constants)
-            launched = relaunch_for(plan, bound, given, constants, views)
-        if launched is not None:
-            self._relaunches = (launched, *self._relaunches[: _MOST_RELAUNCHES - 1])
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.

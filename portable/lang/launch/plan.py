@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from types import FunctionType
 from typing import Any, Final, NamedTuple, cast
@@ -339,14 +339,17 @@ class Lowered:
 
 @dataclass(slots=True)
 class BoundProgram:
-    """A compiled program with what is known of its arguments before the pointers are."""
+    """A compiled program with what is known of its arguments before the pointers are.
+
+    `uses` counts launches, and `relaunches` recognise more of them, by the types of arguments.
+    """
 
     executable: Executable
     program: Program | None
     packing: Packing
     disjoint: bool
-    uses: int = 0
-    relaunch: Relaunch | None = None
+    uses: dict[tuple[type, ...], int] = field(default_factory=dict)
+    relaunches: dict[tuple[type, ...], Relaunch | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

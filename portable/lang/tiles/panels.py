@@ -343,30 +343,23 @@ class _Copy:
                     self._panel(line, panel)
             start = code.let("start", mul(panels, tile.width)) if tile.width > tile.vector else done
             with code.loop("lane", done, start, tile.vector, unroll=1) as lane_at:
-                self._vector_at(line, lane_at)
+                self._neighbours(line, lane_at, tile.vector)
             with code.loop("lane", lane_high, first, unroll=FEW) as lane_at:
-                self._single(line, lane_at)
+                self._neighbours(line, lane_at)
 
     def _panel(self, line: e.Expression, panel: e.Expression) -> None:
         """A line's vectors of a panel."""
-        for lane in range(0, self.tile.width, self.tile.vector):
-            self._vector(line, panel, lane)
-
-    def _vector(self, line: e.Expression, panel: e.Expression, lane: int) -> None:
-        code, tile = self.code, self.tile
-        source = self._from(line, add(mul(panel, tile.width), lane))
-        kind = vector_type(self.kind, tile.vector)
-        value = code.load(self.source.array, source, kind, self.lane_dim)
-        code.store(tile.array, tile.at(self.lead, self._to(line), panel, lane), value)
-
-    def _vector_at(self, line: e.Expression, lane: e.Expression) -> None:
         code, tile = self.code, self.tile
         kind = vector_type(self.kind, tile.vector)
-        value = code.load(self.source.array, self._from(line, lane), kind, self.lane_dim)
-        code.store(tile.array, tile.element(self.lead, self._to(line), lane), value)
+        for lane in range(0, tile.width, tile.vector):
+            source = self._from(line, add(mul(panel, tile.width), lane))
+            value = code.load(self.source.array, source, kind, self.lane_dim)
+            code.store(tile.array, tile.at(self.lead, self._to(line), panel, lane), value)
 
-    def _single(self, line: e.Expression, lane: e.Expression) -> None:
-        value = self.code.load(self.source.array, self._from(line, lane), self.kind)
+    def _neighbours(self, line: e.Expression, lane: e.Expression, lanes: int = 1) -> None:
+        """So many of a line, from a lane on."""
+        kind, axis = vector_type(self.kind, lanes), self.lane_dim if lanes > 1 else -1
+        value = self.code.load(self.source.array, self._from(line, lane), kind, axis)
         there = add(lane, self.passed) if self._joined_dim() == self.lane_dim else lane
         self.code.store(self.tile.array, self.tile.element(self.lead, self._to(line), there), value)
 
@@ -383,7 +376,7 @@ class _Copy:
             code.loop("lane", lane_high, lane_low) as lane,
             code.loop("line", line_high, line_low) as line,
         ):
-            self._single(line, lane)
+            self._neighbours(line, lane)
 
 
 def _steps_to(distance: e.Expression, step: int, most: int) -> e.Expression:

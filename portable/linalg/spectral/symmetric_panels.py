@@ -97,18 +97,15 @@ class SymmetricPanels:
                 partial(triangle.factor, first, stop),
             )
             self._make_lines(first)
-            if following < n:
+            self._change(first)
+            if following < n:  # the panel first: its workgroups need whole compute units
                 at_once(
-                    self.device, partial(self._next_panel, first), partial(self._change_rest, first)
+                    self.device,
+                    partial(triangle.reflect, stop, following),
+                    partial(self._change_rest, first),
                 )
             else:
-                self._change(first)
                 self._join(first)
-
-    def _next_panel(self, first: int) -> None:
-        """Changes the columns of the panel after one, and makes their reflectors."""
-        self._change(first)
-        self.triangle.reflect(first + self.width, first + 2 * self.width)
 
     def _vectors(self, first: int) -> Any:
         """V of a panel."""

@@ -241,6 +241,21 @@ SPECTRAL: Final = (
             ("apply_block", 0, 1, "products are read before they are there"),
         )
     ),
+    without_barrier(
+        PANELS + "change_both_sides",
+        0,
+        1,
+        "a square goes to the other side before all of it is there",
+        "both_sides_changed",
+    ),
+    fault(
+        "a square goes to the other side as it is",
+        PANELS + "change_both_sides",
+        "c[i, j] = mirrored[entry // EDGE, entry % EDGE]",
+        "c[i, j] = mirrored[entry % EDGE, entry // EDGE]",
+        "both_sides_changed",
+        "result",
+    ),
     *(
         without_barrier(PANELS + "make_lines", i, 3, what, "values_by_a_band")
         for i, what in enumerate(
