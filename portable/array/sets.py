@@ -141,17 +141,11 @@ class Groups(masks.Target):
             for k in range(first, count, step):
                 self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
-    def take(
-        self,
-        section: Any,
-        e: kl.Scalar,
-        chosen: tuple[kl.Scalar, ...],
-        before: tuple[kl.Scalar, ...],
-        WIDTH: int,
-    ) -> None:
+    def take(self, section: Any, few: masks.Few, WIDTH: int) -> None:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
+        offset, chosen, before = few
         for u in kl.static_range(len(chosen)):
-            i, k = section.begin + e + u * WIDTH, section.done + before[u]
+            i, k = section.begin + offset + u * WIDTH, section.done + before[u]
             if chosen[u]:
                 self.put(k, i)
             if self.inverse is not None and i < self.x.shape[0]:

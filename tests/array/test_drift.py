@@ -21,7 +21,7 @@ from portable.backend import Device
 from portable.linalg import gemm
 from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.kernels import keep
-from portable.linalg.products.launches import EpilogueKind, TileLaunch, launches
+from portable.linalg.products.launches import Asked, EpilogueKind, TileLaunch, launches
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.lookback_kernels import (
     PUBLISHED,
@@ -311,7 +311,7 @@ def launched(m: int, k: int, n: int, kind: Any) -> TileLaunch:
     """What an H200 does first for a product."""
     h200 = portable.device("simulator:h200")
     constants = {"ACC": kind.register, "ACTIVATION": keep}
-    return next(launches(h200, kind, (m, n), k, "auto", constants, False, EpilogueKind()))
+    return next(launches(Asked(h200, kind, (m, n), k, "auto", constants, False, EpilogueKind())))
 
 
 @pytest.mark.parametrize("kind", [kl.f32, kl.f64])

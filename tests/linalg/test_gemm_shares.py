@@ -18,6 +18,7 @@ from portable.linalg.base.tiling import Tiling
 from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.kernels import keep, relu
 from portable.linalg.products.launches import (
+    Asked,
     EpilogueKind,
     Sharing,
     TileLaunch,
@@ -135,12 +136,12 @@ def test_what_an_h200_shares_out() -> None:
     """Products of doubles, of which the last round would leave a quarter of it without work."""
     device: Any = SimpleNamespace(capabilities=profiles.load("h200").capabilities)
     how = {"ACC": float64, "ACTIVATION": keep}
-    tried = launches(device, float64, (4096, 4096), 4096, "auto", how, False)
+    tried = launches(Asked(device, float64, (4096, 4096), 4096, "auto", how, False))
     first = next(tried)
     assert first.sharing is not None
     assert first.sharing.shared == 32 * 32 % 132
     added = launches(
-        device, float64, (4096, 4096), 4096, "auto", how, False, EpilogueKind(added=True)
+        Asked(device, float64, (4096, 4096), 4096, "auto", how, False, EpilogueKind(added=True))
     )
     assert all(x.sharing is None for x in added)
 
@@ -149,7 +150,7 @@ def test_tiles_that_are_not_shared_out_keep_their_order() -> None:
     """32 rounds of tiles and a short rest: no share of it would be worth its sums."""
     device: Any = SimpleNamespace(capabilities=profiles.load("h200").capabilities)
     how = {"ACC": float64, "ACTIVATION": keep}
-    first = next(launches(device, float64, (8192, 8192), 1024, "auto", how, False))
+    first = next(launches(Asked(device, float64, (8192, 8192), 1024, "auto", how, False)))
     assert first.sharing is None
-    shared = next(launches(device, float64, (4096, 4096), 4096, "auto", how, False))
+    shared = next(launches(Asked(device, float64, (4096, 4096), 4096, "auto", how, False)))
     assert first.constants["TILING"] == shared.constants["TILING"]

@@ -13,7 +13,7 @@ from portable.backend import profiles
 from portable.backend.capabilities import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.products.kernels import keep
-from portable.linalg.products.launches import EpilogueKind, launches
+from portable.linalg.products.launches import Asked, EpilogueKind, launches
 from portable.linalg.products.model import Product
 from portable.linalg.products.tuning import candidates, schemes
 from tests.support.compilers import CUDA
@@ -106,7 +106,7 @@ def test_many_tiles_are_made_in_turn_where_nothing_is_added(
     device: Any = SimpleNamespace(capabilities=H200)
     how = {"ACC": float32, "ACTIVATION": keep}
     tried = launches(
-        device, float16, (8192, columns), k, "auto", how, False, EpilogueKind(added=added)
+        Asked(device, float16, (8192, columns), k, "auto", how, False, EpilogueKind(added=added))
     )
     turns = [launch.constants["TILING"].persistent for launch in tried]
     assert turns[0] != added

@@ -8,7 +8,7 @@ and fro between two halves of a worker's own memory, which stays in the processo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.array.fourier.access import Form, dft, element, put, recombined, times
@@ -138,11 +138,18 @@ def write_square(
         kl.vstore(target.array, *row, a if REAL else 2 * a, rows[lane])
 
 
+class Part(NamedTuple):
+    """Elements from `first` to `stop` of lines from `line` on."""
+
+    line: Any
+    first: Any
+    stop: Any
+
+
 @function
-def read_columns(
-    source: Any, work: Workspace, line: kl.Scalar, first: kl.Scalar, stop: kl.Scalar
-) -> None:
-    """Elements from `first` to `stop`, each of all lines at once."""
+def read_columns(source: Any, work: Workspace, part: Part) -> None:
+    """Elements, each of all lines at once."""
+    line, first, stop = part
     for a in range(first, stop):
         elements = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
         z = kl.complex(
@@ -152,15 +159,9 @@ def read_columns(
 
 
 @function
-def write_columns(
-    target: Any,
-    work: Workspace,
-    origin: kl.Scalar,
-    line: kl.Scalar,
-    first: kl.Scalar,
-    stop: kl.Scalar,
-) -> None:
+def write_columns(target: Any, work: Workspace, origin: kl.Scalar, part: Part) -> None:
     """Writes what `read_columns` reads, from places at `origin` on."""
+    line, first, stop = part
     for a in range(first, stop):
         z = target.finished(work.held(origin + a), a)
         for k in kl.static_range(work.lanes):
@@ -172,15 +173,9 @@ def write_columns(
 
 
 @function
-def read_lines(
-    source: Any,
-    work: Workspace,
-    line: kl.Scalar,
-    count: kl.Scalar,
-    first: kl.Scalar,
-    stop: kl.Scalar,
-) -> None:
-    """Elements from `first` to `stop`; lanes without a line get zeros."""
+def read_lines(source: Any, work: Workspace, part: Part, count: kl.Scalar) -> None:
+    """Elements of so many lines; lanes without a line get zeros."""
+    line, first, stop = part
     if count < work.lanes:
         nothing = kl.splat(kl.cast(0, source.sign.dtype), work.lanes)
         for a in range(first, stop):
@@ -193,15 +188,10 @@ def read_lines(
 
 @function
 def write_lines(
-    target: Any,
-    work: Workspace,
-    origin: kl.Scalar,
-    line: kl.Scalar,
-    count: kl.Scalar,
-    first: kl.Scalar,
-    stop: kl.Scalar,
+    target: Any, work: Workspace, origin: kl.Scalar, part: Part, count: kl.Scalar
 ) -> None:
-    """Elements from `first` to `stop`, which are held from places at `origin` on."""
+    """Elements of so many lines, which are held from places at `origin` on."""
+    line, first, stop = part
     for lane in range(count):
         row, start = target.row(line + lane), target.start(line + lane)
         for a in range(first, stop):
@@ -392,10 +382,11 @@ def read_block(
             else:
                 work.hold(a, source.vector(row, source.place(a, start), work.lanes))
         if source.near == Form.ALONG:
-            read_columns(source, work, line, squares, done)
+            read_columns(source, work, Part(line, squares, done))
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
-        read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
+        part = Part(line, begin, kl.minimum(begin + _STRETCH, many))
+        read_lines(given, work, part, count)
     if source.real == Form.MERGED:
         recombine(work, 0, n, source.turns, 1)
     elif LATER:
@@ -423,10 +414,10 @@ def write_block(
                     z = times(z, target.turn(target.start_in(line), a, together))
                 target.put_vector(row, target.place(a, start), z)
         if target.near == Form.ALONG:
-            write_columns(target, work, origin, line, squares, done)
+            write_columns(target, work, origin, Part(line, squares, done))
     for begin in range(done, n, _STRETCH):
-        stop = kl.minimum(begin + _STRETCH, n)
-        write_lines(target, work, origin, line, count, begin, stop)
+        part = Part(line, begin, kl.minimum(begin + _STRETCH, n))
+        write_lines(target, work, origin, part, count)
 
 
 @kernel

@@ -11,6 +11,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands import kernels
+from portable.linalg.bands.hops import VectorShape
 from portable.linalg.bands.panels import panel_packs, panel_wave
 from portable.linalg.bands.plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
 from portable.linalg.bands.products import product_packs
@@ -201,8 +202,8 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, kept: kernels.Kept) -
     match stage.residency:
         case "vectors":
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
-            vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
-            kernels.vector_packs[packs, 1](work, sync, n, kept, B=b, **vectors, **ahead)
+            shape = VectorShape(b, stage.lanes, stage.rows)
+            kernels.vector_packs[packs, 1](work, sync, n, kept, SHAPE=shape, **ahead)
         case "products":
             tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
             product_packs[packs, 1](work, sync, n, **tiles)

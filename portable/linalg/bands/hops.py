@@ -17,7 +17,7 @@ column goes at once into the products with the row that the next hop's right one
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -36,24 +36,34 @@ def at(row: kl.Scalar, column: kl.Scalar, PITCH: int, TOP: int) -> Any:
     return row + column * (PITCH - 1) + TOP
 
 
+class VectorShape(NamedTuple):
+    """How a work-item alone makes hops, a constant of kernels.
+
+    Attributes
+    ----------
+    bandwidth : int
+        Superdiagonals, an even number of whole vectors.
+    lanes, rows : int
+        Rows of a vector, and vectors of which sums are in registers at a time.
+    """
+
+    bandwidth: int
+    lanes: int
+    rows: int
+
+
 @function
 def hop_in_vectors(
-    w: kl.Array,
-    k: kl.Scalar,
-    s: kl.Scalar,
-    left: tuple[kl.Array, ...],
-    kept: Any,
-    B: int,
-    LANES: int,
-    ROWS: int,
+    w: kl.Array, k: kl.Scalar, s: kl.Scalar, left: Any, kept: Any, SHAPE: VectorShape
 ) -> None:
-    """Hop `k` of a sweep by one work-item, `LANES` rows a vector.
+    """Hop `k` of a sweep by one work-item, some rows a vector.
 
     `left` is what the hop before left for this one, and this one leaves for the next: the row, and
     its products with all rows of its block, from the second column on. The vectors of reflectors go
     to `kept`.
     """
     row, products = left
+    B, LANES, _ = SHAPE
     step, kind, sweep = 3 * B - 1, row.dtype, s - 1 - k * B
     above, block = at(s - B, s, 3 * B, 2 * B), at(s, s, 3 * B, 2 * B)
     first = at(kl.where(k == 0, s - 1, s - B), s, 3 * B, 2 * B)
@@ -61,27 +71,27 @@ def hop_in_vectors(
         for c in kl.range(1, B, unroll=4):
             row[c] = w[first + c * step]
         row[0] = 0
-        multiply(w, above, row, products, B, LANES, ROWS)
+        multiply(w, above, row, products, SHAPE)
         row[0] = w[first]
     beta, head, scale = mirror(row[0], products[kl.where(k == 0, B - 1, 0)])
     row[0] = 0
     shares = kl.private(B, kind)
-    multiply(w, block, row, shares, B, LANES, ROWS)
+    multiply(w, block, row, shares, SHAPE)
     row[0] = head
     right = row, shares, scale
     if kept.right is not None:
         for i in kl.range(0, B, LANES, unroll=1):
             keep_lanes(kept.right[sweep], s - 1 + i, kl.vload(row, i, lanes=LANES), scale, LANES)
     column = kl.private(B // LANES, kind, lanes=LANES)
-    corner, scale = first_column(w, block, right, column, B, LANES)
+    corner, scale = first_column(w, block, right, column, SHAPE)
     if kept.left is not None:
         for i in kl.range(B // LANES, unroll=_UNROLL):
             keep_lanes(kept.left[sweep], s - 1 + i * LANES, column[i], scale, LANES)
-    combine_columns(w, above, (row, products, right[2]), B, LANES, ROWS)
+    combine_columns(w, above, (row, products, right[2]), SHAPE)
     w[first] = beta
     for c in kl.range(1, B, unroll=4):
         w[first + c * step] = 0
-    combine_rows(w, block, right, (column, scale), products, B, LANES)
+    combine_rows(w, block, right, (column, scale), products, SHAPE)
     for i in kl.range(B // LANES, unroll=_UNROLL):
         kl.vstore(w, block + i * LANES, kl.splat(beta * 0, LANES))
     w[block] = corner
@@ -96,10 +106,9 @@ def keep_lanes(
 
 
 @function
-def multiply(
-    w: kl.Array, start: kl.Scalar, row: kl.Array, out: kl.Array, B: int, LANES: int, ROWS: int
-) -> None:
-    """The products of `B` rows of B elements, the first one at `start`, with `row`."""
+def multiply(w: kl.Array, start: kl.Scalar, row: kl.Array, out: kl.Array, SHAPE: Any) -> None:
+    """The products of the rows of a block, the first one at `start`, with `row`."""
+    B, LANES, ROWS = SHAPE
     step = 3 * B - 1
     even, odd = kl.private(ROWS, row.dtype, lanes=LANES), kl.private(ROWS, row.dtype, lanes=LANES)
     for part in kl.range(0, B, ROWS * LANES, unroll=1):
@@ -116,11 +125,9 @@ def multiply(
 
 
 @function
-def combine_columns(
-    w: kl.Array, start: kl.Scalar, right: Any, B: int, LANES: int, ROWS: int
-) -> None:
+def combine_columns(w: kl.Array, start: kl.Scalar, right: Any, SHAPE: VectorShape) -> None:
     """Applies a right reflector: its row, products with it but for the first element, and scale."""
-    row, products, scale = right
+    (row, products, scale), (B, LANES, ROWS) = right, SHAPE
     step = 3 * B - 1
     shares = kl.private(ROWS, row.dtype, lanes=LANES)
     for part in kl.range(0, B, ROWS * LANES, unroll=1):
@@ -137,10 +144,10 @@ def combine_columns(
 
 @function
 def first_column(
-    w: kl.Array, start: kl.Scalar, right: Any, column: kl.Array, B: int, LANES: int
+    w: kl.Array, start: kl.Scalar, right: Any, column: kl.Array, SHAPE: VectorShape
 ) -> Any:
     """The left reflector's beta and scale, of the first `column` as the `right` one leaves it."""
-    row, products, scale = right
+    (row, products, scale), (B, LANES, _) = right, SHAPE
     for i in kl.range(B // LANES, unroll=_UNROLL):
         part = kl.vload(w, start + i * LANES, lanes=LANES)
         share = scale * (kl.vload(products, i * LANES, lanes=LANES) + row[0] * part)
@@ -158,10 +165,10 @@ def first_column(
 
 @function
 def combine_rows(
-    w: kl.Array, start: kl.Scalar, right: Any, left: Any, products: kl.Array, B: int, LANES: int
+    w: kl.Array, start: kl.Scalar, right: Any, left: Any, products: kl.Array, SHAPE: VectorShape
 ) -> None:
     """Applies both reflectors to two blocks; leaves the first row, and the `products` with it."""
-    row, shares, _ = right
+    (row, shares, _), (B, LANES, _) = right, SHAPE
     kind, PARTS = row.dtype, B // LANES
     GROUP = 4 if PARTS <= 2 else 1
     held = kl.private((GROUP, PARTS), kind, lanes=LANES)

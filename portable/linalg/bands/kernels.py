@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.bands.hops import at, hop_in_vectors
+from portable.linalg.bands.hops import VectorShape, at, hop_in_vectors
 from portable.linalg.bands.items import ItemShape, hop_by_items
 from portable.linalg.base.magnitude import power_bits, scaled_by
 
@@ -139,20 +139,12 @@ def publish(sync: kl.Array, pack: kl.Scalar, done: kl.Scalar) -> None:
 
 @function
 def vector_hop(
-    w: kl.Array,
-    n: kl.Scalar,
-    sweep: kl.Scalar,
-    k: kl.Scalar,
-    left: tuple[kl.Array, ...],
-    kept: Kept,
-    B: int,
-    LANES: int,
-    ROWS: int,
+    w: kl.Array, n: kl.Scalar, sweep: kl.Scalar, k: kl.Scalar, left: Any, kept: Kept, SHAPE: Any
 ) -> None:
     """Hop `k` of a sweep if there is one."""
-    s = sweep + 1 + k * B
+    s = sweep + 1 + k * SHAPE.bandwidth
     if k >= 0 and sweep <= n - 3 and s <= n - 2:
-        hop_in_vectors(w, k, s, left, kept, B, LANES, ROWS)
+        hop_in_vectors(w, k, s, left, kept, SHAPE)
 
 
 @kernel
@@ -162,9 +154,7 @@ def vector_packs(
     n: kl.Scalar,
     kept: Kept,
     *,
-    B: int,
-    LANES: int,
-    ROWS: int,
+    SHAPE: VectorShape,
     SWEEPS: int,
     EVERY: int,
 ) -> None:
@@ -174,7 +164,7 @@ def vector_packs(
     steps. A sweep makes them before the next one does: the blocks are still in the core's first
     cache.
     """
-    LAG = 2
+    LAG, B = 2, SHAPE.bandwidth
     kind = kl.accumulator(w.dtype)
     rows, products = kl.private((SWEEPS, B), kind), kl.private((SWEEPS, B), kind)
     pack = taken_pack(sync)
@@ -186,7 +176,7 @@ def vector_packs(
             for step in range(start, kl.minimum(start + EVERY, steps)):
                 left = rows[sweep], products[sweep]
                 k = step - LAG * sweep
-                vector_hop(w, n, first + sweep, k, left, kept, B, LANES, ROWS)
+                vector_hop(w, n, first + sweep, k, left, kept, SHAPE)
         publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
 
 

@@ -182,19 +182,10 @@ class EpilogueKind(NamedTuple):
 _NOTHING: Final = EpilogueKind()
 
 
-def launches(
-    device: Device,
-    kind: DType,
-    shape: tuple[int, ...],
-    k: int,
-    algorithm: str,
-    constants: dict[str, Any],
-    b_columns: bool,
-    beside: EpilogueKind = _NOTHING,
-) -> Iterator[TileLaunch]:
-    """What to try for a result of a shape, the best first.
+class Asked(NamedTuple):
+    """What is asked of the ways of a product.
 
-    Parameters
+    Attributes
     ----------
     device, kind, shape
         Where the result is made, its dtype and its shape (..., M, N).
@@ -209,12 +200,6 @@ def launches(
     beside : EpilogueKind
         What is done to sums of products.
     """
-    asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside)
-    return iter(()) if algorithm == "vendor" or 0 in shape else PRODUCTS.of(asked)
-
-
-class Asked(NamedTuple):
-    """What is asked of the ways of a product: the arguments of `launches`."""
 
     device: Device
     kind: DType
@@ -223,7 +208,7 @@ class Asked(NamedTuple):
     algorithm: str
     constants: dict[str, Any]
     b_columns: bool
-    beside: EpilogueKind
+    beside: EpilogueKind = _NOTHING
 
     @property
     def best(self) -> bool:
@@ -235,6 +220,11 @@ class Asked(NamedTuple):
         """The extents."""
         *lead, m, n = self.shape
         return Product(m, n, self.k, prod(lead), self.beside.biased)
+
+
+def launches(asked: Asked) -> Iterator[TileLaunch]:
+    """What to try, the best first."""
+    return iter(()) if asked.algorithm == "vendor" or 0 in asked.shape else PRODUCTS.of(asked)
 
 
 def _naive(asked: Asked) -> Iterator[TileLaunch]:

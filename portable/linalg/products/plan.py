@@ -12,7 +12,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.base.operands import broadcast_shape, broadcasts_to, common_dtype
-from portable.linalg.products.launches import EpilogueKind, TileLaunch, launches
+from portable.linalg.products.launches import Asked, EpilogueKind, TileLaunch, launches
 from portable.linalg.products.rows import Rows, row_multiples
 
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
@@ -130,7 +130,7 @@ def planned(
     if wanted.precision == "blocks":
         algorithm = constants["SPLIT"] = wanted.precision
     beside = EpilogueKind(wanted.reads_c, bias is not None)
-    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, beside)
+    tried = launches(Asked(device, kind, shape, k, algorithm, constants, b_columns, beside))
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)

@@ -123,19 +123,23 @@ def columns_from(x: kl.Array, row: kl.Scalar, first: kl.Scalar, SLIM: Slim) -> A
     return kl.vector(*[x[row, kl.minimum(lane, last)] for lane in kl.static_range(SLIM.lanes)])
 
 
+class Factors(NamedTuple):
+    """Some rows of a matrix, and columns of another from which on vectors are taken."""
+
+    left: Any
+    right: Any
+    read: Any
+    columns: Any
+
+
 @function
 def add_products(
-    sums: kl.Array,
-    left: kl.Array,
-    right: kl.Array,
-    read: tuple[kl.Scalar, ...],
-    columns: tuple[kl.Scalar, ...],
-    bounds: tuple[kl.Scalar, ...],
-    SLIM: Slim,
+    sums: kl.Array, factors: Factors, first: kl.Scalar, stop: kl.Scalar, SLIM: Slim
 ) -> None:
-    """Adds products of some rows and columns, from the first of `bounds` to before the second."""
+    """Adds products of rows and columns, from the `first` to before `stop`."""
+    left, right, read, columns = factors
     ACC, LANES = sums.dtype, SLIM.lanes
-    for k in range(bounds[0], bounds[1]):
+    for k in range(first, stop):
         given = [kl.cast(columns_from(right, k, column, SLIM), ACC) for column in columns]
         for r in kl.static_range(SLIM.rows):
             factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
@@ -180,13 +184,7 @@ def finished_columns(
 
 @function
 def add_in_chains(
-    sums: kl.Array,
-    left: kl.Array,
-    right: kl.Array,
-    read: tuple[kl.Scalar, ...],
-    columns: tuple[kl.Scalar, ...],
-    bounds: tuple[kl.Scalar, ...],
-    SLIM: Slim,
+    sums: kl.Array, factors: Factors, first: kl.Scalar, stop: kl.Scalar, SLIM: Slim
 ) -> None:
     """The same of long sums, `_CHAIN` products at a time."""
     ACC, LANES = sums.dtype, SLIM.lanes
@@ -194,10 +192,10 @@ def add_in_chains(
     levels = kl.private(SLIM.rows * SLIM.vectors, (ACC,) * SLIM.levels, lanes=LANES)
     for at in kl.static_range(SLIM.rows * SLIM.vectors):
         levels[at] = levels_of(nothing, SLIM.levels)
-    for begin in range(bounds[0], bounds[1], _CHAIN):
-        end = begin + kl.minimum(bounds[1] - begin, _CHAIN)
-        number = (begin - bounds[0]) // _CHAIN
-        add_products(sums, left, right, read, columns, (begin, end), SLIM)
+    for begin in range(first, stop, _CHAIN):
+        end = begin + kl.minimum(stop - begin, _CHAIN)
+        number = (begin - first) // _CHAIN
+        add_products(sums, factors, begin, end, SLIM)
         for at in kl.static_range(SLIM.rows * SLIM.vectors):
             levels[at] = chain_added(levels[at], number, sums[at], nothing, kl.add)
             sums[at] = nothing
@@ -244,7 +242,7 @@ def gemm_slim(
         sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
         read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
         columns = [0 if SLIM.clamped else kl.minimum(v * LANES, n - LANES) for v in range(VECTORS)]
-        given = left, right, read, columns, (first, depth), SLIM
+        given = Factors(left, right, read, columns), first, depth, SLIM
         if SLIM.levels:
             add_in_chains(sums, *given)
         else:

@@ -296,6 +296,16 @@ class Block(NamedTuple):
     c: Any
 
 
+class Step(NamedTuple):
+    """What a work-item changes rows of `a` by in step `k`: reflectors from column `start` on."""
+
+    a: Any
+    left: Any
+    right: Any
+    k: Any
+    start: Any
+
+
 @function
 def change_rows(
     a: kl.Array, scratch: Scratch, k: kl.Scalar, tau: kl.Scalar, SHAPE: DirectShape
@@ -313,6 +323,7 @@ def change_rows(
     start = (k + 1) // LANES * LANES + lane * LANES
     for j in range(start, a.shape[1], TEAM * LANES):
         kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
+    step = Step(a, left, right, k, start)
     numbers, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
     products = kl.private(ROWS, kind, lanes=LANES)
     zeros, everyone, begun = a.shape[0] - 1, kl.num_groups(0) * TEAMS, (k + 1) // ROWS
@@ -325,18 +336,18 @@ def change_rows(
             products[r] = kl.splat(kl.cast(0, kind), LANES)
         if there:
             if whole:
-                multiply(a, (left, right), block, products, (k, start), SHAPE)
+                multiply(step, block, products, SHAPE, True)
             else:
-                multiply(a, (left, right), block, products, (k, start), SHAPE, False)
+                multiply(step, block, products, SHAPE, False)
         for r in kl.static_range(ROWS):
             x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
             c[r] = c[r] - numbers[r] * by_left - x[r] * by_right
         kl.barrier()
         if there:
             if whole:
-                change(a, (left, right), block, sums, (k, start), SHAPE)
+                change(step, block, sums, SHAPE, True)
             else:
-                change(a, (left, right), block, sums, (k, start), SHAPE, False)
+                change(step, block, sums, SHAPE, False)
 
 
 @function
@@ -347,18 +358,10 @@ def row_of(a: kl.Array, block: Block, r: int, k: kl.Scalar, WHOLE: bool) -> Any:
 
 
 @function
-def multiply(
-    a: kl.Array,
-    by: tuple[kl.Array, ...],
-    block: Block,
-    products: kl.Array,
-    at: tuple[kl.Scalar, ...],
-    SHAPE: DirectShape,
-    WHOLE: bool = True,
-) -> None:
+def multiply(step: Step, block: Block, products: kl.Array, SHAPE: DirectShape, WHOLE: bool) -> None:
     """A work-item's part of the products of a block, changed from the left, with the reflector."""
     LANES, ROWS = SHAPE.lanes, SHAPE.rows
-    (left, right), (k, start), (_, matrix, _, c) = by, at, block
+    (a, left, right, k, start), (_, matrix, _, c) = step, block
     for r in kl.static_range(ROWS):
         i = row_of(a, block, r, k, WHOLE)
         matrix[r], c[r] = a[i, kl.maximum(k, 0)], a[i, k + 1]
@@ -371,18 +374,10 @@ def multiply(
 
 
 @function
-def change(
-    a: kl.Array,
-    by: tuple[kl.Array, ...],
-    block: Block,
-    sums: kl.Array,
-    at: tuple[kl.Scalar, ...],
-    SHAPE: DirectShape,
-    WHOLE: bool = True,
-) -> None:
+def change(step: Step, block: Block, sums: kl.Array, SHAPE: DirectShape, WHOLE: bool) -> None:
     """Changes a block from both sides, and adds up its rows below row ``k + 1``."""
     LANES = SHAPE.lanes
-    (left, right), (k, start), (_, matrix, x, c) = by, at, block
+    (a, left, right, k, start), (_, matrix, x, c) = step, block
     for j in kl.range(start, a.shape[1], SHAPE.team * LANES, unroll=SHAPE.unrolled):
         by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
         total = kl.vload(sums, j, lanes=LANES)

@@ -9,7 +9,7 @@ from portable.lang.launch.geometry import groups
 from portable.nn.layers.layer import Flow
 from portable.nn.layers.weighted import BatchNorm1d, BatchNorm2d, LayerNorm
 from portable.nn.stages import normalization_kernels as kernels
-from portable.nn.stages.normalization_kernels import Elements, Running, Scale
+from portable.nn.stages.normalization_kernels import Back, Elements, Running, Scale
 from portable.nn.stages.stage import Place, Stage
 
 _WORKGROUP: Final = 64
@@ -143,29 +143,28 @@ class BatchNormStage(_NormStage):
         count = int(flow.x.shape[0])
         partial, sums = self._places(self._sections(count), self._channels, scratch)
         moments = self._moments(self._channels)
-        x, dy = self._images(flow.x), self._images(flow.dy)
         self._slope_sums(flow, moments, partial)
         self._merged(partial, sums, gradients)
         if flow.dx is not None:
+            back = Back(self._images(flow.x), None, self._images(flow.dy), moments)
             kernels.channel_slopes[self._elements(count), None](
-                x, dy, self._images(flow.dx), moments, sums, self._scale, ELEMENTS=self._neighbours
+                back, self._images(flow.dx), sums, self._scale, ELEMENTS=self._neighbours
             )
 
     def _slope_sums(self, flow: Flow, moments: Any, partial: Any) -> None:
         """Those of sections; slopes become those before the activation."""
         shaped = self._matrix if self._columns else self._images
         y = None if self._slope is None else shaped(flow.y)
-        arrays = shaped(flow.x), y, shaped(flow.dy)
+        back = Back(shaped(flow.x), y, shaped(flow.dy), moments)
         if self._columns:
             kernels.slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
-                *arrays, moments, partial,
+                back, partial,
                 SLOPE=self._slope, SECTION=self._section, LANES=self._lanes, BY_ROWS=False,
             )  # fmt: skip
             return
         kernels.channel_slope_sums[groups(*partial.shape[:0:-1]), (self._items, 1)](
-            *arrays, moments, partial,
-            SLOPE=self._slope, SECTION=self._section, LANES=self._lanes,
-        )  # fmt: skip
+            back, partial, SLOPE=self._slope, SECTION=self._section, LANES=self._lanes
+        )
 
 
 class LayerNormStage(_NormStage):
@@ -210,13 +209,12 @@ class LayerNormStage(_NormStage):
         y = None if self._slope is None else self._matrix(flow.y)
         dx = None if flow.dx is None else self._matrix(flow.dx)
         if y is not None or dx is not None:
-            kernels.row_slopes[groups(rows), self._items](
-                x, y, dy, dx, moments, self._scale, SLOPE=self._slope
-            )
+            back = Back(x, y, dy, moments)
+            kernels.row_slopes[groups(rows), self._items](back, dx, self._scale, SLOPE=self._slope)
         if gradients:
             partial, sums = self._places(-(-rows // _SECTION), self._columns, scratch)
             kernels.slope_sums[self._sums_items(partial), (_WORKGROUP, 1)](
-                x, None, dy, moments, partial,
+                Back(x, None, dy, moments), partial,
                 SLOPE=None, SECTION=_SECTION, LANES=self._lanes, BY_ROWS=True,
             )  # fmt: skip
             self._merged(partial, sums, gradients)

@@ -59,6 +59,32 @@ class Running:
     momentum: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What slopes on the way back are made of.
+
+    Attributes
+    ----------
+    x, y, dy : array, shape (n, channels, pixels) or (rows, columns)
+        What went in and came out, and slopes by that; `y` is None where there is no activation.
+    moments : array, shape (2, channels) or (2, rows)
+        Means and reciprocal deviations.
+    """
+
+    x: Any
+    y: Any
+    dy: Any
+    moments: Any
+
+    def slopes(self, SLOPE: Any, LANES: int, *first: kl.Scalar) -> Any:
+        """Some neighbours before the activation, of which `SLOPE` is that by its value."""
+        slopes = kl.vload(self.dy, *first, lanes=LANES)
+        if self.y is not None:
+            slopes = slopes * SLOPE(kl.vload(self.y, *first, lanes=LANES))
+            kl.vstore(self.dy, *first, slopes)
+        return slopes
+
+
 # -- channels -------------------------------------------------------------------------------------
 
 
@@ -246,15 +272,7 @@ def normalize_channels(
 
 @kernel
 def channel_slope_sums(
-    x: kl.Array,
-    y: kl.Array | None,
-    dy: kl.Array,
-    moments: kl.Array,
-    partial: kl.Array,
-    *,
-    SLOPE: Any,
-    SECTION: int,
-    LANES: int,
+    back: Back, partial: kl.Array, *, SLOPE: Any, SECTION: int, LANES: int
 ) -> None:
     """Sums of slopes, and of slopes times normalized numbers, of a section by a workgroup.
 
@@ -262,9 +280,7 @@ def channel_slope_sums(
 
     Parameters
     ----------
-    x, y, dy : array, shape (n, channels, pixels)
-        `y` is None where there is no activation.
-    moments : array, shape (2, channels)
+    back : Back
     partial : array, shape (2, sections, channels)
     SLOPE : Function or None
         Of the activation, by its value.
@@ -273,33 +289,27 @@ def channel_slope_sums(
     LANES : int
         Neighbours that a work-item takes at a time.
     """
-    channel, section = kl.group_id(0), kl.group_id(1)
+    channel, section, x = kl.group_id(0), kl.group_id(1), back.x
     first, pixels = section * SECTION, x.shape[2]
     last, whole = kl.minimum(first + SECTION, x.shape[0]), pixels // LANES
-    mean = moments[0, channel]
+    mean = back.moments[0, channel]
     rest = kl.cast(0, kl.accumulator(x.dtype))
     rest_along = rest
     total, along = kl.splat(rest, LANES), kl.splat(rest, LANES)
     for image in range(first, last):
         for i in kl.workgroup_range(whole):
-            slopes = kl.vload(dy, image, channel, i * LANES, lanes=LANES)
-            if y is not None:
-                slopes = slopes * SLOPE(kl.vload(y, image, channel, i * LANES, lanes=LANES))
-                kl.vstore(dy, image, channel, i * LANES, slopes)
+            slopes = back.slopes(SLOPE, LANES, image, channel, i * LANES)
             total += slopes
             along += slopes * (kl.vload(x, image, channel, i * LANES, lanes=LANES) - mean)
         for i in kl.workgroup_range(whole * LANES, pixels):
-            slope = dy[image, channel, i]
-            if y is not None:
-                slope = slope * SLOPE(y[image, channel, i])
-                dy[image, channel, i] = slope
+            slope = back.slopes(SLOPE, 1, image, channel, i)
             rest += slope
             rest_along += slope * (x[image, channel, i] - mean)
     slopes_sum = kl.workgroup_reduce(kl.add, lane_sum(total) + rest)
     along_sum = kl.workgroup_reduce(kl.add, lane_sum(along) + rest_along)
     if kl.local_id(0) == 0:
         partial[0, section, channel] = slopes_sum
-        partial[1, section, channel] = along_sum * moments[1, channel]
+        partial[1, section, channel] = along_sum * back.moments[1, channel]
 
 
 @kernel
@@ -327,31 +337,26 @@ def merge_slope_sums(partial: kl.Array, sums: kl.Array, bias: kl.Array | None, w
 
 @kernel
 def channel_slopes(
-    x: kl.Array,
-    dy: kl.Array,
-    dx: kl.Array,
-    moments: kl.Array,
-    sums: kl.Array,
-    scale: Scale,
-    *,
-    ELEMENTS: Elements,
+    back: Back, dx: kl.Array, sums: kl.Array, scale: Scale, *, ELEMENTS: Elements
 ) -> None:
     """The slopes by what went in.
 
     Parameters
     ----------
-    x, dy, dx : array, shape (n, channels, pixels)
-    moments, sums : array, shape (2, channels)
+    back : Back
+        Of slopes before the activation.
+    dx : array, shape (n, channels, pixels)
+    sums : array, shape (2, channels)
     scale : Scale
     ELEMENTS : Elements
     """
     first = ELEMENTS.first(dx.shape)
     if first[0] < dx.shape[0] and first[1] < dx.shape[1] and first[2] < dx.shape[2]:
         count = dx.shape[0] * dx.shape[2]
-        reciprocal = ELEMENTS.of(moments[1], first)
-        along = (ELEMENTS.of(x, first) - ELEMENTS.of(moments[0], first)) * reciprocal
+        reciprocal = ELEMENTS.of(back.moments[1], first)
+        along = (ELEMENTS.of(back.x, first) - ELEMENTS.of(back.moments[0], first)) * reciprocal
         rest = ELEMENTS.of(sums[0], first) + along * ELEMENTS.of(sums[1], first)
-        slope = (ELEMENTS.of(dy, first) - rest / count) * reciprocal
+        slope = (ELEMENTS.of(back.dy, first) - rest / count) * reciprocal
         if scale.weight is not None:
             slope = slope * ELEMENTS.of(scale.weight, first)
         ELEMENTS.put(dx, first, slope)
@@ -405,37 +410,24 @@ def normalize_rows(
 
 
 @kernel
-def row_slopes(
-    x: kl.Array,
-    y: Any,
-    dy: kl.Array,
-    dx: kl.Array | None,
-    moments: kl.Array,
-    scale: Scale,
-    *,
-    SLOPE: Any,
-) -> None:
+def row_slopes(back: Back, dx: kl.Array | None, scale: Scale, *, SLOPE: Any) -> None:
     """The slopes by what went in, a workgroup for a row; `dy` becomes that before the activation.
 
     Parameters
     ----------
-    x, y, dy, dx : array, shape (rows, columns)
-        `y` is None where there is no activation, `dx` where its slopes are not needed.
-    moments : array, shape (2, rows)
+    back : Back
+    dx : array, shape (rows, columns), or None
     scale : Scale
     SLOPE : Function or None
         Of the activation, by its value.
     """
-    row, columns = kl.group_id(0), x.shape[1]
-    mean, reciprocal = moments[0, row], moments[1, row]
+    row, x = kl.group_id(0), back.x
+    columns = x.shape[1]
+    mean, reciprocal = back.moments[0, row], back.moments[1, row]
     total = kl.cast(0, kl.accumulator(x.dtype))
     along = total
     for i in kl.workgroup_range(columns):
-        slope = dy[row, i]
-        if y is not None:
-            slope = slope * SLOPE(y[row, i])
-            dy[row, i] = slope
-        slope = scale.back(slope, i)
+        slope = scale.back(back.slopes(SLOPE, 1, row, i), i)
         total += slope
         along += slope * (x[row, i] - mean) * reciprocal
     if dx is not None:
@@ -443,28 +435,18 @@ def row_slopes(
         along = kl.workgroup_reduce(kl.add, along) / columns
         for i in kl.workgroup_range(columns):
             normalized = (x[row, i] - mean) * reciprocal
-            dx[row, i] = (scale.back(dy[row, i], i) - total - normalized * along) * reciprocal
+            dx[row, i] = (scale.back(back.dy[row, i], i) - total - normalized * along) * reciprocal
 
 
 @kernel
 def slope_sums(
-    x: kl.Array,
-    y: kl.Array | None,
-    dy: kl.Array,
-    moments: kl.Array,
-    partial: kl.Array,
-    *,
-    SLOPE: Any,
-    SECTION: int,
-    LANES: int,
-    BY_ROWS: bool,
+    back: Back, partial: kl.Array, *, SLOPE: Any, SECTION: int, LANES: int, BY_ROWS: bool
 ) -> None:
     """As `channel_slope_sums`, of a section of rows of some columns, by a work-item.
 
     Parameters
     ----------
-    x, y, dy : array, shape (n, columns)
-    moments : array, shape (2, columns), or (2, n)
+    back : Back
     partial : array, shape (2, sections, columns)
     SLOPE : Function or None
     SECTION : int
@@ -476,6 +458,7 @@ def slope_sums(
     """
     column, section = kl.global_id(0) * LANES, kl.global_id(1)
     first = section * SECTION
+    x, moments = back.x, back.moments
     if column < x.shape[1] and first < x.shape[0]:
         total = kl.splat(kl.cast(0, kl.accumulator(x.dtype)), LANES)
         mean, factor, along = total, total + 1, total
@@ -483,10 +466,7 @@ def slope_sums(
             mean = kl.vload(moments, 0, column, lanes=LANES)
             factor = kl.vload(moments, 1, column, lanes=LANES)
         for row in range(first, kl.minimum(first + SECTION, x.shape[0])):
-            slopes = kl.vload(dy, row, column, lanes=LANES)
-            if y is not None:
-                slopes = slopes * SLOPE(kl.vload(y, row, column, lanes=LANES))
-                kl.vstore(dy, row, column, slopes)
+            slopes = back.slopes(SLOPE, LANES, row, column)
             total += slopes
             values = kl.vload(x, row, column, lanes=LANES)
             if BY_ROWS:

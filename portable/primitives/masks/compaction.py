@@ -110,16 +110,10 @@ class Results(masks.Target):
                 if self.like.ndim > 1 and column >= extent:
                     row, column = row + 1, column - extent
 
-    def take(
-        self,
-        section: Any,
-        e: kl.Scalar,
-        chosen: tuple[kl.Scalar, ...],
-        before: tuple[kl.Scalar, ...],
-        WIDTH: int,
-    ) -> None:
+    def take(self, section: Any, few: masks.Few, WIDTH: int) -> None:
         """Writes those that are chosen, which are read before the first is written."""
-        x, places = self.x, [section.begin + e + u * WIDTH for u in range(len(chosen))]
+        offset, chosen, before = few
+        x, places = self.x, [section.begin + offset + u * WIDTH for u in range(len(chosen))]
         values = (
             ()
             if x is None

@@ -141,22 +141,16 @@ class Assigned(masks.Target):
         """Assigns the `k`-th value to the element that comes `at`-th in C order."""
         self.x[*unravelled(at, self.x.shape)] = self.values[k]
 
-    def take(
-        self,
-        section: Any,
-        e: kl.Scalar,
-        chosen: tuple[kl.Scalar, ...],
-        before: tuple[kl.Scalar, ...],
-        WIDTH: int,
-    ) -> None:
+    def take(self, section: Any, few: masks.Few, WIDTH: int) -> None:
         """Assigns to those of a section that are chosen; all values are read before."""
+        offset, chosen, before = few
         values = [
             masks.element_if(there, self.values, section.done + k)
             for there, k in zip(chosen, before, strict=True)
         ]
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
-                self.x[*unravelled(section.begin + e + u * WIDTH, self.x.shape)] = values[u]
+                self.x[*unravelled(section.begin + offset + u * WIDTH, self.x.shape)] = values[u]
 
 
 _AHEAD: Final = 8

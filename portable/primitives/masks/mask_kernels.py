@@ -96,6 +96,24 @@ class Mask(NamedTuple):
         return word
 
 
+class Few(NamedTuple):
+    """A few elements of a section, every so many of them.
+
+    Attributes
+    ----------
+    offset : int
+        Where the first lies in the section.
+    chosen : tuple of bool
+        Which of them are chosen.
+    before : tuple of int
+        How many of the section are before each.
+    """
+
+    offset: Any
+    chosen: Any
+    before: Any
+
+
 @dataclass(frozen=True)
 class Target:
     """What is done to elements that are chosen.
@@ -254,7 +272,7 @@ class Section:
                 count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32) for word, count in pairs
             ]
             e = turn * (WIDTH * AHEAD) + kl.local_id(0)
-            target.take(self, e, chosen, before, WIDTH)
+            target.take(self, Few(e, chosen, before), WIDTH)
 
 
 @function

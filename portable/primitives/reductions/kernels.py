@@ -10,7 +10,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.library.collectives import arrived_last
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import CHAIN, CHAINS, LEVELS, Line, next_stop
+from portable.primitives.reductions.merging import CHAIN, CHAINS, LEVELS, Line, Walk, next_stop
 
 # Reductions along the last axis in which the work-items of a workgroup share the work.
 #
@@ -250,9 +250,8 @@ def reduce_strips(
     outer = unravelled(column, lead)
     if inside:
         first, step = s * TALL + row, sections * TALL
-        count, steps = x.shape[x.ndim - 1] - first, (step, _AHEAD * step)
-        line = Line(x, outer)
-        merged, _, _ = MERGE.vectors(line, first, count, steps, x.ndim - 2, _AHEAD)
+        walk = Walk(Line(x, outer), first, x.shape[x.ndim - 1] - first, step, _AHEAD * step)
+        merged, _, _ = MERGE.vectors(walk, x.ndim - 2, _AHEAD)
     merged = merged_down(shared, merged, MERGE, WIDTH, TALL)
     if inside and row == 0:
         kl.vstore(parts, s, column, merged)

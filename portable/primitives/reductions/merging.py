@@ -74,6 +74,25 @@ class Line(NamedTuple):
     outer: Any
 
 
+class Walk(NamedTuple):
+    """Vectors of a line, which are merged.
+
+    Attributes
+    ----------
+    line : Line
+    first, count : int
+        Where the first begins, and among how many elements the others do.
+    step, jump : int
+        How far apart those are that are read together, and how much further the next ones begin.
+    """
+
+    line: Line
+    first: Any
+    count: Any
+    step: Any
+    jump: Any
+
+
 @dataclass(frozen=True)
 class Merge:
     """What a reduction or a scan does; kernels call it with two totals, or with vectors of them.
@@ -164,55 +183,36 @@ class Merge:
         """
         first = begin + kl.local_id(0) % WIDTH * self.lanes
         full = kl.minimum(stop, line.x.shape[line.x.ndim - 1] - (self.lanes - 1))
-        steps = WIDTH * self.lanes, jump
-        total, r, left = self.vectors(line, first, full - first, steps, -1, AHEAD, LEVELS)
+        walk = Walk(line, first, full - first, WIDTH * self.lanes, jump)
+        total, r, left = self.vectors(walk, -1, AHEAD, LEVELS)
         result = self.folded(total)
         if self.lanes > 1:
             for k in range(kl.minimum(left + (stop - full), self.lanes)):
                 result = self(result, self.one(line, r + k))
         return result
 
-    def vectors(
-        self,
-        line: Line,
-        first: kl.Scalar,
-        count: kl.Scalar,
-        steps: tuple[kl.Scalar, ...],
-        AXIS: int,
-        AHEAD: int,
-        LEVELS: int = LEVELS,
-    ) -> Any:
-        """What vectors that begin among `count` elements come to, which is next, and what is left.
+    def vectors(self, walk: Walk, AXIS: int, AHEAD: int, LEVELS: int = LEVELS) -> Any:
+        """What vectors come to, which element is next, and how many are left.
 
-        It reads `AHEAD` of them before it merges them, ``steps[0]`` apart, and goes on ``steps[1]``
-        further. It counts what is left, since positions beyond the end may not fit into an index.
-        Totals of totals are taken `LEVELS` times.
+        It reads `AHEAD` of them before it merges them. It counts what is left, since positions
+        beyond the end may not fit into an index. Totals of totals are taken `LEVELS` times.
         """
         levels = LEVELS if self.rounds else 0
-        total, r, left = self.chain(line, first, count, steps, AXIS, AHEAD, levels, None)
-        step = steps[0]
+        total, r, left = self.chain(walk, AXIS, AHEAD, levels, None)
+        step = walk.step
         while left > 0:
-            total = self.more(line, r, step, AXIS, total, 1)
+            total = self.more(walk.line, r, step, AXIS, total, 1)
             r, left = r + step, left - step
         return total, r, left
 
-    def chain(
-        self,
-        line: Line,
-        first: kl.Scalar,
-        count: kl.Scalar,
-        steps: tuple[kl.Scalar, ...],
-        AXIS: int,
-        AHEAD: int,
-        LEVELS: int,
-        MOST: int | None = CHAIN,
-    ) -> Any:
+    def chain(self, walk: Walk, AXIS: int, AHEAD: int, LEVELS: int, MOST: Any = CHAIN) -> Any:
         """What at most so many steps, or chains of such, come to; as of `vectors`."""
-        step, jump = steps
+        line, first, count, step, jump = walk
         total, r, left, done = self.spread(self.nothing()), first, count, 0
         while (left > (AHEAD - 1) * step) & (MOST is None or done < MOST):
             if LEVELS > 0:
-                part, r, left = self.chain(line, r, left, steps, AXIS, AHEAD, LEVELS - 1)
+                rest = Walk(line, r, left, step, jump)
+                part, r, left = self.chain(rest, AXIS, AHEAD, LEVELS - 1)
                 total = self(total, part)
             else:
                 total = self.more(line, r, step, AXIS, total, AHEAD)
