@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any, Final, NamedTuple, cast
 
 from portable.backend import Capabilities, Device
@@ -42,6 +42,12 @@ times those of a sum in single precision, term after term."""
 _MOST_WIDE: Final = 2
 """The most results of tiles for filters wider than 3 x 3: of 5 x 5, tiles of 2 x 2 had 0.5 to 0.9
 of a direct sum's errors on an H200, those of 4 x 4 up to 6.7 times (320 channels, 8 filters)."""
+
+_UNCUT: Final = 32 * 32
+_MOST_BESIDE_PARTS: Final = 2
+"""The same of 3 x 3 where direct sums are cut into parts, as they are of fewer results for each
+unit: of 64 to 640 channels F(2 x 2) had 1 to 2 times the errors of such sums in the simulator, as
+an H200 adds them up, F(3 x 3) and F(4 x 4) 3 to 8 times."""
 
 _ACCURATE: Final = ("direct", *(f"winograd{results}" for results in _TILES))
 
@@ -110,11 +116,14 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType, usual: bool)
         return "direct"
     costs: dict[Algorithm, float] = {"direct": direct_cost(capabilities, shape, kind, usual)}
     most = max(_TILES) if shape.window.taps == (3, 3) else _MOST_WIDE
+    cut = usual and leaves_units_idle(capabilities, shape, _UNCUT)
     for results in (n for n in _TILES if n <= most and suits_winograd(shape, n)):
-        cost = winograd_cost(capabilities, shape, results)
+        cost, parted_cost = winograd_cost(capabilities, shape, results), inf
         if usual:
-            cost = min(cost, parted_winograd_cost(capabilities, shape, kind, results))
-        costs[cast(Algorithm, f"winograd{results}")] = cost
+            parted_cost = parted_winograd_cost(capabilities, shape, kind, results)
+        accurate = results <= _MOST_BESIDE_PARTS or capabilities.single_work_items or not cut
+        if accurate or parted_cost < cost:
+            costs[cast(Algorithm, f"winograd{results}")] = min(cost, parted_cost)
     return min(costs, key=costs.__getitem__)
 
 

@@ -138,10 +138,10 @@ def adds_exactly(capabilities: Capabilities, shape: Geometry) -> bool:
     return leaves_units_idle(capabilities, shape) or deep or shape.window.taps != (3, 3)
 
 
-def leaves_units_idle(capabilities: Capabilities, shape: Geometry) -> bool:
-    """Whether results are fewer tiles than there are compute units."""
+def leaves_units_idle(capabilities: Capabilities, shape: Geometry, tile: int = _RESULTS) -> bool:
+    """Whether results are fewer tiles, of so many, than there are compute units."""
     results = shape.images * prod(shape.result) * shape.filters
-    return results < capabilities.compute_units * _RESULTS
+    return results < capabilities.compute_units * tile
 
 
 def best_known(

@@ -132,3 +132,35 @@ def test_few_filters_have_tiles_of_few_columns(kind: DType) -> None:
         method = route(pt.device(), shape, kind, "NHWC", "direct", state()).method
         useful = shape.images * prod(shape.result) * shape.depth * shape.filters
         assert products(method) <= 2.1 * useful
+
+
+@pytest.mark.parametrize("profile", ["h200", "nvidia-opencl"])
+@pytest.mark.parametrize(
+    ("shape", "filters", "wanted"),
+    [
+        ((1, 320, 26, 26), (8, 320, 3, 3), "winograd2"),
+        ((1, 128, 26, 26), (8, 128, 3, 3), "winograd2"),
+        ((1, 64, 56, 56), (64, 64, 3, 3), "winograd4"),
+        ((8, 128, 28, 28), (128, 128, 3, 3), "winograd4"),
+    ],
+)
+def test_small_tiles_of_winograd_where_direct_sums_are_cut(
+    profile: str, shape: Any, filters: Any, wanted: str
+) -> None:
+    """Larger ones of 128 and of 320 channels err eight times as much as sums in parts."""
+    with pt.use(f"simulator:{profile}"):
+        case = geometry(shape, filters, (1, 1), (1, 1), (1, 1), 1)
+        found = route(pt.device(), case, float32, "NCHW", "auto", state()).algorithm
+    assert found == wanted
+
+
+@pytest.mark.parametrize("images", [1, 8, 32])
+def test_patches_of_first_layers_of_halves_have_tiles_as_wide_as_filters(images: int) -> None:
+    """A step of the products of a tap would hold 3 channels where there is room for 64."""
+    with pt.use("simulator:h200"):
+        shape = geometry((images, 3, 224, 224), (64, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1)
+        method = route(pt.device(), shape, float16, "NHWC", "auto", state()).method
+    assert isinstance(method, Boxes)
+    assert method.patches
+    (choice, parts), rows = method._schemes[0], 128 if images == 1 else 256
+    assert (choice["BM"], choice["BN"], parts) == (rows, 64, 1)
