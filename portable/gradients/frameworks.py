@@ -82,7 +82,8 @@ def for_torch(function: Callable[..., Any]) -> Callable[..., Any]:
             """Goes back through the tape."""
             asked = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
             sources = [ctx.given[i] for i in asked]
-            slopes = ctx.tape.gradient(ctx.result, sources, seed=seeds[0].contiguous())
+            with torch.no_grad():  # the result, which the tape holds, wants gradients by now
+                slopes = ctx.tape.gradient(ctx.result, sources, seed=seeds[0].contiguous())
             out: list[Any] = [None] * len(ctx.given)
             for i, gradient in zip(asked, slopes, strict=True):
                 out[i] = torch.as_tensor(gradient, device=ctx.given[i].device)

@@ -208,7 +208,7 @@ def test_kept_programs_are_loaded_by_every_runtime(
             _run_on_cpu(device)
             assert (len(_files(folder)) > before) == keeps
         with monkeypatch.context() as patch:
-            patch.setattr(runtime, "_build", None)
+            patch.setattr(runtime, "_from_source", None)
             _run_on_cpu(device)
 
 

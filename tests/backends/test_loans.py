@@ -148,6 +148,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         monkeypatch.setitem(sys.modules, module.__name__, module)
     device = CuPyDevice("cuda", 0, CUDA)
     monkeypatch.setitem(registry.registry._known, "cuda:0", device)
+    monkeypatch.setattr(registry.registry, "_at_work", {})
     return events
 
 

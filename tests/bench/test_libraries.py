@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from portable.dtypes import float32
+from portable.system.isolation import usable_cores
 from portable_bench import environment
 from portable_bench.environment import Library, held_back, libraries
 from portable_bench.harness import Pace
@@ -58,7 +59,7 @@ def test_variables_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_libraries_are_given_as_many_cores_as_ours() -> None:
-    assert cores_given([FakeDevice("gpu", "gpu")]) == (os.cpu_count() or 1)
+    assert cores_given([FakeDevice("gpu", "gpu")]) == usable_cores()
     own = FakeDevice()
     assert cores_given([own, FakeDevice("gpu", "gpu")]) == own.capabilities.compute_units
 
