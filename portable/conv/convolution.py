@@ -26,7 +26,7 @@ from portable.interchange.libraries import (
 )
 from portable.lang.function import Function, settled
 from portable.lang.launch.call_cache import CallTraits, cached_call
-from portable.lang.launch.enqueued import repeated
+from portable.lang.launch.enqueued import enqueue_call, repeated
 from portable.linalg.base.operands import common_dtype, require_apart
 from portable.linalg.products.activation import activation_of
 from portable.namespace import device_of_arrays, elsewhere
@@ -324,7 +324,7 @@ class Convolution:
         if 0 in route.result_shape:
             return result
         if self._host_bias is not None:
-            self._bias[...] = device.from_numpy(self._host_bias)
+            enqueue_call(self._send_bias)
         route.method.run(
             x,
             self._filters,
@@ -333,6 +333,9 @@ class Convolution:
             self._workspace,
         )
         return result
+
+    def _send_bias(self) -> None:
+        self._bias[...] = self.device.from_numpy(self._host_bias)
 
     def _check(self, x: Any, residual: Any, out: Any) -> None:
         route = self._route

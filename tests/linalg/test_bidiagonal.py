@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import portable
+from portable import lang as kl
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
+from portable.lang.kernel import kernel
 from portable.linalg import bidiagonal_svd, bidiagonal_svdvals
-from portable.linalg.singular_values.bidiagonal import search_for
+from portable.linalg.singular_values.bidiagonal import divided_by_roots, search_for
 from tests.linalg.spectral_matrices import check_svd
 from tests.support.lapack import bdsqr
 
@@ -91,6 +93,28 @@ def test_processors_compile_nothing_for_further_sizes(monkeypatch: pytest.Monkey
 def test_larger_ones_against_lapack(device: Device, n: int, dtype: str) -> None:
     d, e = graded(n, dtype, 6)
     check(device, d, e, bdsqr(d, e))
+
+
+@kernel
+def divide_by_roots(x: kl.Array, by: kl.Array, out: kl.Array) -> None:
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        out[i] = divided_by_roots(x[i], by[i])
+
+
+def test_quotients_by_roots_are_as_good_as_divisions(device: Device) -> None:
+    """Near the exact ones, and not to one side of them, which many rows would add up."""
+    rng, n = np.random.default_rng(7), 997
+    x, by = (np.exp2(rng.uniform(-40, 80, n)).astype(np.float32) for _ in range(2))
+    by *= rng.choice([-1, 1], n).astype(np.float32)
+    x[:4], by[:4] = [2, -2, 0, np.inf], [0, 0, 0, -np.inf]
+    out = device.empty((n,), portable.float32)
+    divide_by_roots[n](device.from_numpy(x), device.from_numpy(by), out)
+    quotients = device.to_numpy(out)
+    np.testing.assert_array_equal(quotients[:4], [np.inf, -np.inf, np.nan, np.nan])
+    errors = quotients[4:] / (x[4:].astype(np.float64) / by[4:]) - 1
+    assert np.abs(errors).max() < 2.0**-23
+    assert abs(errors.mean()) < 2.0**-27
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -14,6 +14,7 @@ from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments.arguments import array_spec
 from portable.linalg import gemm, prepare_gemm
+from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products import plan as plan_module
 from portable.linalg.products import rows as gemm_rows
 from portable.linalg.products.plan import planned
@@ -95,6 +96,29 @@ def test_prepared_products_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
             again()
             assert (out == a.astype(np.float32) @ b.astype(np.float32)).all()
             a += 1
+
+
+@pytest.mark.parametrize(("dtype", "columns"), [("float16", False), ("float32", True)])
+def test_prepared_products_copy_at_each_call(
+    device: Device, monkeypatch: pytest.MonkeyPatch, dtype: str, columns: bool
+) -> None:
+    """Both operands of stacks of matrices, before launches of partial sums that are added up."""
+    monkeypatch.setattr(
+        plan_module, "row_multiples", lambda *_: Rows(128, 128, turned=columns, across=columns)
+    )
+    usual = gemm_launches.schemes
+    monkeypatch.setattr(gemm_launches, "schemes", lambda *x: [(y, 2) for y, _ in usual(*x)])
+    a, b = (counted(shape, dtype) % 7 for shape in ((2, 9, 131), (131, 5)))
+    left, right = device.from_numpy(a), device.from_numpy(b)
+    if columns:
+        right = transposed(device, device.from_numpy(b.T.copy()))
+    out = device.from_numpy(np.zeros((2, 9, 5), dtype))
+    again = prepare_gemm(left, right, out=out)
+    for factor in (1, 0, 2):
+        left[...] = device.from_numpy(a * np.asarray(factor, dtype))
+        again()
+        wanted = factor * (a.astype(np.float32) @ b.astype(np.float32))
+        assert (device.to_numpy(out) == wanted.astype(dtype)).all()
 
 
 def test_columns_of_b_are_turned_into_rows(monkeypatch: pytest.MonkeyPatch) -> None:

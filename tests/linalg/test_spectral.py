@@ -16,7 +16,7 @@ from portable.lang.kernel import kernel
 from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape
-from portable.linalg.singular_values.direct_kernels import Block, DirectShape, change
+from portable.linalg.singular_values.direct_kernels import Block, DirectShape, Step, change
 from portable.linalg.spectral import reductions
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors
@@ -268,7 +268,7 @@ def change_block(a: Any, by: Any, sums: Any, c: Any, *, SHAPE: DirectShape) -> N
     own, x, numbers = kl.private(4, a.dtype), kl.private(4, a.dtype), kl.private(4, a.dtype)
     for r in kl.static_range(4):
         own[r], x[r], numbers[r] = 0, 0, c[r]
-    change(a, (by[0], by[1]), Block(1, own, x, numbers), sums, (0, 0), SHAPE)
+    change(Step(a, by[0], by[1], 0, 0), Block(1, own, x, numbers), sums, SHAPE, True)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

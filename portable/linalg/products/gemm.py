@@ -208,8 +208,11 @@ def prepare_gemm(
         return _nothing
     if wanted.algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    steps = _in_rows(plan, given, given.out, wanted)
-    return repeated(device, lambda: _run(*steps), prepares=True)
+
+    def work() -> None:  # copies of rows are made at each call, too
+        _run(*_in_rows(plan, given, given.out, wanted))
+
+    return repeated(device, work, prepares=True)
 
 
 def _nothing() -> None:

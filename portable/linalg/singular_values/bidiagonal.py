@@ -103,6 +103,20 @@ def team_of(split: int) -> int:
 
 
 @function
+def divided_by_roots(x: kl.Scalar, by: kl.Scalar) -> Any:
+    """A quotient by an inverse root, since an H200 divides very large numbers in branches.
+
+    What it leaves of `x` is divided in the same way: approximate roots of a GPU err to one side,
+    which n rows would add up. Where that is no number, the quotient is infinite, or none itself.
+    """
+    root = kl.rsqrt(kl.abs(by))
+    signed = kl.copysign(root, by)
+    quotient = x * signed * root
+    corrected = kl.fma(kl.fma(-quotient, by, x) * signed, root, quotient)
+    return kl.where(corrected == corrected, corrected, quotient)
+
+
+@function
 def counted(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> None:
     """How many of the squared singular values lie below each point.
 
@@ -121,9 +135,8 @@ def counted(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> 
         for v in kl.static_range(VECTORS):
             pivot = rest[v] + kl.splat(on, LANES)
             counts[v] = counts[v] - (kl.bitcast(pivot, INT) >> sign)
-            if LANES == 1 and kind == kl.f32:  # an H200 divides such large numbers in branches
-                root = kl.rsqrt(kl.abs(pivot))
-                quotient = rest[v] * kl.copysign(root, pivot) * root
+            if LANES == 1 and kind == kl.f32:
+                quotient = divided_by_roots(rest[v], pivot)
             else:
                 quotient = rest[v] / pivot
             limited = kl.where(quotient == quotient, quotient, kl.splat(kl.cast(1, kind), LANES))
