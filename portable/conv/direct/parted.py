@@ -73,7 +73,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     """
     if not pays(device.capabilities, shape, kind):
         return None
-    patches = not _keeps_pixels(shape)
+    patches = 0 if _keeps_pixels(shape) else shape.window.taps[0]
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
 
