@@ -358,7 +358,7 @@ def _in_boxes(x: Asked) -> Iterator[Boxes]:
     if tiles:
         yield tiles
     else:  # whose groups share no tile, and whose images are copied
-        yield Boxes(*x[:4], x.choice, False, patches=0, rows=x.layout == "NCHW")
+        yield Boxes(*x[:4], x.choice, False, patches=False, rows=x.layout == "NCHW")
 
 
 def _by_winograd(x: Asked) -> Iterator[Method]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from typing import Any, Final, NamedTuple
@@ -460,8 +460,7 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Product(device, shape, method.kind, method.layout).sum_gradient(x, dy, dw)
         return
     if boxed is not None:
-        whole = boxed.patches and shape.window.taps[0]
-        BoxGradient(replace(boxed, patches=whole)).run(x, dy, dw)
+        BoxGradient(boxed).run(x, dy, dw)
         return
     images, gradient = (as_nchw(device, a, method.layout) for a in (x, dy))
     if isinstance(method, WinogradBlocks):

@@ -101,7 +101,7 @@ def sensible(device: Device, shape: Geometry, layout: Any, kind: DType) -> list[
     """Ways that all do the layer: the first choice, and boxes whose groups share no tile."""
     direct = route(device, shape, kind, layout, "direct", state()).method
     rows = layout == "NCHW"
-    return [direct, Boxes(device, shape, kind, layout, None, False, patches=0, rows=rows)]
+    return [direct, Boxes(device, shape, kind, layout, None, False, patches=False, rows=rows)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -161,6 +161,6 @@ def test_patches_of_first_layers_of_halves_have_tiles_as_wide_as_filters(images:
         shape = geometry((images, 3, 224, 224), (64, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1)
         method = route(pt.device(), shape, float16, "NHWC", "auto", state()).method
     assert isinstance(method, Boxes)
-    assert method.patches == 2, "of all seven rows more is written than fits a cache"
+    assert method.patches
     (choice, parts), rows = method._schemes[0], 128 if images == 1 else 256
     assert (choice["BM"], choice["BN"], parts) == (rows, 64, 1)

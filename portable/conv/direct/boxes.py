@@ -91,8 +91,7 @@ def boxes(
     if shape.groups > 1 and not (units and _pays_in_blocks(shape, blocks)):
         return None
     far = max(folded(shape).window.stride) > FARTHEST
-    shallow = units and shape.groups == 1 and _is_shallow(shape)
-    patches = _rows_of_patches(shape) if shallow or far else 0
+    patches = far or (units and shape.groups == 1 and _is_shallow(shape))
     unaligned = shape.channels // blocks * kind.itemsize % ALIGNMENT > 0
     rows = not channels_last or (units and unaligned)
     if patches and (not units or kind is float32 or shape.groups > 1):
@@ -148,24 +147,6 @@ def _is_shallow(shape: Geometry) -> bool:
     return written < taps * -(-shape.channels // _DEPTH) * step
 
 
-def _rows_of_patches(shape: Geometry) -> int:
-    """How many rows of the filter's taps a patch holds: all, or a multiple of the stride.
-
-    Patches of fewer rows are smaller, and several are multiplied for a result: those of 7 x 7 with
-    stride 2 of 32 images of 3 x 224 x 224 have 40 MB, which an H200's cache holds, instead of 122,
-    with which it took 237 us.
-    """
-    (rows, across), (down, _) = shape.window.taps, shape.window.stride
-
-    def cost(held: int) -> int:
-        depth = held * across * shape.channels
-        steps, columns = -(-depth // _DEPTH), -(-shape.filters // _DEPTH)
-        return _WRITTEN * depth + -(-rows // held) * steps * columns * _DEPTH * _DEPTH
-
-    fewer = list(range(down, rows, down)) if shape.window.dilation[0] == 1 else []
-    return min((rows, *fewer), key=cost)
-
-
 @lru_cache(maxsize=1024)
 def blocks_of(shape: Geometry, kind: DType, merged: bool) -> int:
     """Into how many blocks channels and filters come apart, of whole groups each.
@@ -217,14 +198,13 @@ class Boxes(Method):
 
     Attributes
     ----------
-    patches : int
-        Rows of taps of which what they see is written out first, as it is for few channels; 0 where
-        it is not.
+    patches : bool
+        Whether what windows see is written out first, as it is for few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
     """
 
-    patches: int
+    patches: bool
     rows: bool
 
     @cached_property
@@ -254,18 +234,7 @@ class Boxes(Method):
     @cached_property
     def window(self) -> Window:
         """What filters see of images as they are multiplied."""
-        if not self.patches:
-            return self.seen.window
-        (rows, _), (down, _) = self.shape.window.taps, self.shape.window.stride
-        if self.patches == rows:
-            return POINT
-        return Window((-(-rows // self.patches), 1), (1, 1), (0, 0), (self.patches // down, 1))
-
-    @cached_property
-    def patch(self) -> Window:
-        """What a patch sees of images."""
-        window = self.shape.window
-        return replace(window, taps=(self.patches, window.taps[1]))
+        return POINT if self.patches else self.seen.window
 
     @cached_property
     def along_channels(self) -> bool:
@@ -279,8 +248,6 @@ class Boxes(Method):
         taps, depth, count = shape.window.count, shape.channels // blocks, shape.filters // blocks
         each, merged = shape.filters // shape.groups, shape.groups // blocks
         steps = self.window.count
-        if self.patches:
-            taps = steps * self.patch.count
         if self.along_channels:
             deep = taps // steps * depth
             laid_out = self.device.empty((steps, blocks, count, self.padded(deep)), self.kind)
@@ -349,7 +316,7 @@ class Boxes(Method):
             return channels_last(self.device, x, room, self.blocks)[..., :depth], size
         items = count * height * -(-width // _RUN) * room.shape[3]
         launcher = gather_patches[items, None]
-        enqueue(launcher, x, room, WINDOW=self.patch, RUN=_RUN)
+        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
         return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
@@ -423,12 +390,18 @@ class Boxes(Method):
 
     @property
     def multiplied(self) -> Geometry:
-        """The convolution by whose extents tiles are chosen: as it is seen, or of patches."""
+        """The convolution by whose extents tiles are chosen: as it is seen, patches of one tap."""
         if not self.patches:
             return self.seen
-        height, width, depth = self._rearranged()
-        extents = {"channels": depth, "height": height, "width": width}
-        return replace(self.shape, **extents, window=self.window, behind=None)
+        shape = self.shape
+        return replace(
+            shape,
+            channels=shape.window.count * shape.channels,
+            window=POINT,
+            height=shape.result[0],
+            width=shape.result[1],
+            behind=None,
+        )
 
     @cached_property
     def rearranged_elements(self) -> tuple[int, int]:
@@ -445,9 +418,7 @@ class Boxes(Method):
         """Height, width and depth of rearranged images."""
         shape = self.shape
         if self.patches:
-            (height, width), window = shape.result, self.window
-            more = (window.taps[0] - 1) * window.dilation[0]
-            return height + more, width, self.patch.count * shape.channels
+            return *shape.result, shape.window.count * shape.channels
         depth = shape.channels if shape.groups == 1 else self.row(shape.channels)
         return shape.height, shape.width, depth
 

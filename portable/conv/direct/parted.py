@@ -73,7 +73,7 @@ def parted(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Part
     """
     if not pays(device.capabilities, shape, kind):
         return None
-    patches = 0 if _keeps_pixels(shape) else shape.window.taps[0]
+    patches = not _keeps_pixels(shape)
     return Parted(device, shape, kind, layout, None, "given", patches=patches, rows=True)
 
 
