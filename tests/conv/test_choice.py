@@ -162,5 +162,7 @@ def test_patches_of_first_layers_of_halves_have_tiles_as_wide_as_filters(images:
         method = route(pt.device(), shape, float16, "NHWC", "auto", state()).method
     assert isinstance(method, Boxes)
     assert method.patches
+    asked, each = method.workspace()
+    assert asked // each == min(images, 8)  # whose patches the last cache keeps
     (choice, parts), rows = method._schemes[0], 128 if images == 1 else 256
     assert (choice["BM"], choice["BN"], parts) == (rows, 64, 1)
