@@ -25,8 +25,9 @@ from portable.errors import (
 )
 from portable.system import cache
 from portable_backends.cuda import rtc
-from portable_backends.cuda.backend import CUDABackend, CuPyExecutable, ROCmBackend
+from portable_backends.cuda.backend import CUDABackend, ROCmBackend
 from portable_backends.cuda.capabilities import cuda_capabilities, rocm_capabilities
+from portable_backends.cuda.executable import CuPyExecutable
 from portable_backends.cuda.parameter_blocks import ParameterBlock
 from portable_backends.cuda.rtc import nvrtc
 
