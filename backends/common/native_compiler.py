@@ -62,7 +62,8 @@ def _binding() -> Any:
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
         raise DeviceError(
-            f"cpu:native needs llvmlite, which cannot be imported ({error}): pip install llvmlite"
+            "llvmlite, which cpu:native compiles kernels by and OpenCL's devices their loop over "
+            f"launches, cannot be imported ({error}): pip install llvmlite"
         ) from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
