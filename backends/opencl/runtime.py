@@ -475,9 +475,9 @@ class Runtime:
 
     def enqueue(self, job: bytes, what: str) -> None:
         """Enqueues launches that were made a job of, in the current queue and the one beside it."""
-        beside = 0 if self._beside is None else self._beside.handle.int_ptr
-        with self.gate.lock:
+        with self.gate.lock:  # queues are exchanged under it where times begin to be recorded
             queue = self.current() if self.has_chosen else self.queue
+            beside = 0 if self._beside is None else self._beside.handle.int_ptr
             status = enqueuer()(job, queue.int_ptr, beside)
         if status:
             raise status_error(status, f"launching {what}")
