@@ -66,9 +66,10 @@ class Addresses:
 
     def let_go(self) -> None:
         """Gives buffers up that nobody else holds."""
-        for handle, (held, _) in list(self._known.items()):
-            if held.reference_count == 1:
-                del self._known[handle]
+        with self._gate.lock:
+            for handle, (held, _) in list(self._known.items()):
+                if held.reference_count == 1:
+                    del self._known[handle]
 
     @cached_property
     def _teller(self) -> tuple[cl.CommandQueue, cl.Kernel, cl.Buffer]:
