@@ -10,14 +10,7 @@ from array_api_compat import device as device_of_library
 from portable import lang as kl
 from portable.primitives.reducing import segmented_reduce
 from portable.primitives.sorting import argsort
-
-
-class Parts(NamedTuple):
-    """The arrays of a sparse matrix, as `portable.sparse.CSR` has them."""
-
-    data: Any
-    columns: Any
-    offsets: Any
+from portable.sparse.products import Rows
 
 
 def counted(xp: Any, like: Any, stop: int) -> Any:
@@ -31,7 +24,7 @@ def _offsets_of(xp: Any, counts: Any) -> Any:
     return xp.concat([before, xp.cumulative_sum(counts, dtype=counts.dtype)])
 
 
-def rows_of(a: Parts) -> Any:
+def rows_of(a: Rows) -> Any:
     """The row of each number, of the columns' dtype."""
     xp = array_namespace(a.data)
     counts = a.offsets[1:] - a.offsets[:-1]
@@ -55,34 +48,34 @@ def _gathered(offsets: Any, rows: Any) -> _Gathered:
     return _Gathered(moved + counted(xp, moved, moved.shape[0]), counts, begins)
 
 
-def taken(a: Parts, rows: Any) -> Parts:
+def taken(a: Rows, rows: Any) -> Rows:
     """Some rows, in the order in which they are named, each as often."""
     xp = array_namespace(a.data)
     numbers, _, offsets = _gathered(a.offsets, rows)
-    return Parts(xp.take(a.data, numbers), xp.take(a.columns, numbers), offsets)
+    return Rows(xp.take(a.data, numbers), xp.take(a.columns, numbers), offsets)
 
 
-def transposed(a: Parts, columns: int) -> Parts:
+def transposed(a: Rows, columns: int) -> Rows:
     """The transposed matrix of one with so many columns, its numbers sorted by columns anew."""
     xp = array_namespace(a.data)
     order = argsort(a.columns)
     ordered = xp.take(a.columns, order)
     offsets = xp.searchsorted(ordered, counted(xp, ordered, columns + 1))
     rows = xp.take(rows_of(a), order)
-    return Parts(xp.take(a.data, order), rows, xp.astype(offsets, a.offsets.dtype))
+    return Rows(xp.take(a.data, order), rows, xp.astype(offsets, a.offsets.dtype))
 
 
-def kept(a: Parts, wanted: Any) -> Parts:
+def kept(a: Rows, wanted: Any) -> Rows:
     """The numbers for which a vector of bools holds."""
     xp = array_namespace(a.data)
     ends = _offsets_of(xp, xp.astype(wanted, a.offsets.dtype))
     (numbers,) = xp.nonzero(wanted)
-    return Parts(xp.take(a.data, numbers), xp.take(a.columns, numbers), xp.take(ends, a.offsets))
+    return Rows(xp.take(a.data, numbers), xp.take(a.columns, numbers), xp.take(ends, a.offsets))
 
 
 def of_coordinates(
     data: Any, rows: Any, columns: Any, shape: tuple[int, int], offsets: Any
-) -> Parts:
+) -> Rows:
     """A matrix of numbers in any order, those of one place added up; `offsets` of which dtype."""
     xp = array_namespace(data)
     by_column = argsort(columns)
@@ -96,10 +89,10 @@ def of_coordinates(
         data = segmented_reduce(data, xp.concat([first, end]), kl.add)
         rows, columns = xp.take(rows, first), xp.take(columns, first)
     begins = xp.searchsorted(rows, counted(xp, rows, shape[0] + 1))
-    return Parts(data, columns, xp.astype(begins, offsets.dtype))
+    return Rows(data, columns, xp.astype(begins, offsets.dtype))
 
 
-def added(a: Parts, b: Parts, shape: tuple[int, int]) -> Parts:
+def added(a: Rows, b: Rows, shape: tuple[int, int]) -> Rows:
     """The sum of two matrices of one shape."""
     xp = array_namespace(a.data, b.data)
     kind = xp.result_type(a.data, b.data)
@@ -111,7 +104,7 @@ def added(a: Parts, b: Parts, shape: tuple[int, int]) -> Parts:
     return of_coordinates(data, rows, columns, shape, a.offsets)
 
 
-def multiplied(a: Parts, b: Parts, shape: tuple[int, int]) -> Parts:
+def multiplied(a: Rows, b: Rows, shape: tuple[int, int]) -> Rows:
     """The product of two sparse matrices, which is of a shape.
 
     Each number of `a` meets a row of `b`: all products are written one after the other, sorted by

@@ -277,8 +277,8 @@ class CSR:
     # -- matrices made of it -------------------------------------------------------------------
 
     @property
-    def _parts(self) -> algebra.Parts:
-        return algebra.Parts(self.data, self.columns, self.offsets)
+    def _parts(self) -> products.Rows:
+        return products.Rows(self.data, self.columns, self.offsets)
 
     def _with(self, data: Any) -> CSR:
         """Other numbers in the same places."""
@@ -363,7 +363,7 @@ class CSR:
             first, stop, _ = index.indices(m)
             ends = self.offsets[first : max(first, stop) + 1]
             begin, end = int(ends[0]), int(ends[-1])
-            parts = algebra.Parts(self.data[begin:end], self.columns[begin:end], ends - begin)
+            parts = products.Rows(self.data[begin:end], self.columns[begin:end], ends - begin)
         else:
             parts = algebra.taken(self._parts, algebra.row_numbers(index, self.offsets, m))
         return CSR(*parts, (int(parts.offsets.shape[0]) - 1, n), check=False)

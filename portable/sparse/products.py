@@ -24,7 +24,7 @@ from portable.primitives.base.searching import partition_point
 
 
 class Rows(NamedTuple):
-    """A sparse matrix as kernels take it.
+    """The arrays of a sparse matrix, as kernels take them and `portable.sparse.CSR` has them.
 
     Attributes
     ----------
