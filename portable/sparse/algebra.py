@@ -13,7 +13,7 @@ from portable.primitives.sorting import argsort
 from portable.sparse.products import Rows
 
 
-def counted(xp: Any, like: Any, stop: int) -> Any:
+def _counted(xp: Any, like: Any, stop: int) -> Any:
     """The numbers below `stop`, of the dtype and on the device of an array."""
     return xp.arange(stop, dtype=like.dtype, device=device_of_library(like))
 
@@ -24,11 +24,16 @@ def _offsets_of(xp: Any, counts: Any) -> Any:
     return xp.concat([before, xp.cumulative_sum(counts, dtype=counts.dtype)])
 
 
+def begins_of(xp: Any, rows: Any, count: int) -> Any:
+    """Where each of so many rows begins among numbers whose rows ascend, and the last one ends."""
+    return xp.searchsorted(rows, _counted(xp, rows, count + 1))
+
+
 def rows_of(a: Rows) -> Any:
     """The row of each number, of the columns' dtype."""
     xp = array_namespace(a.data)
     counts = a.offsets[1:] - a.offsets[:-1]
-    return xp.repeat(counted(xp, a.columns, counts.shape[0]), counts)
+    return xp.repeat(_counted(xp, a.columns, counts.shape[0]), counts)
 
 
 class _Gathered(NamedTuple):
@@ -45,7 +50,7 @@ def _gathered(offsets: Any, rows: Any) -> _Gathered:
     counts = xp.take(offsets, rows + 1) - first
     begins = _offsets_of(xp, counts)
     moved = xp.repeat(first - begins[:-1], counts)
-    return _Gathered(moved + counted(xp, moved, moved.shape[0]), counts, begins)
+    return _Gathered(moved + _counted(xp, moved, moved.shape[0]), counts, begins)
 
 
 def taken(a: Rows, rows: Any) -> Rows:
@@ -60,7 +65,7 @@ def transposed(a: Rows, columns: int) -> Rows:
     xp = array_namespace(a.data)
     order = argsort(a.columns)
     ordered = xp.take(a.columns, order)
-    offsets = xp.searchsorted(ordered, counted(xp, ordered, columns + 1))
+    offsets = begins_of(xp, ordered, columns)
     rows = xp.take(rows_of(a), order)
     return Rows(xp.take(a.data, order), rows, xp.astype(offsets, a.offsets.dtype))
 
@@ -88,7 +93,7 @@ def of_coordinates(
         end = xp.asarray([data.shape[0]], dtype=first.dtype, device=device_of_library(first))
         data = segmented_reduce(data, xp.concat([first, end]), kl.add)
         rows, columns = xp.take(rows, first), xp.take(columns, first)
-    begins = xp.searchsorted(rows, counted(xp, rows, shape[0] + 1))
+    begins = begins_of(xp, rows, shape[0])
     return Rows(data, columns, xp.astype(begins, offsets.dtype))
 
 
