@@ -101,10 +101,7 @@ class CSR:
         ends = int(self.offsets[0]), int(self.offsets[-1])
         if ends != (0, self.nnz) or not xp.all(self.offsets[1:] >= self.offsets[:-1]):
             raise ValueError(f"offsets ascend from 0 to {self.nnz}, the number of columns")
-        if self.nnz and not (
-            int(xp.min(self.columns)) >= 0 and int(xp.max(self.columns)) < self.shape[1]
-        ):
-            raise ValueError(f"a column is out of range for {self.shape[1]} columns")
+        _check_range(self.columns, self.shape[1], "column")
 
     # -- from and to other forms ----------------------------------------------------------------
 
@@ -165,11 +162,22 @@ class CSR:
             Of one library and device; rows and columns are int32 or int64.
         shape : (int, int)
             Rows and columns.
+
+        Raises
+        ------
+        ShapeError
+            If the arrays are no vectors of one length.
+        ValueError
+            If rows or columns are out of range.
         """
-        parts = algebra.of_coordinates(data, rows, columns, shape, columns)
-        if int(array_namespace(rows).max(rows)) >= shape[0] if rows.shape[0] else False:
-            raise ValueError(f"a row is out of range for {shape[0]} rows")
-        return cls(*parts, shape)
+        shapes = [tuple(x.shape) for x in (data, rows, columns)]
+        if len(shapes[0]) != 1 or len(set(shapes)) > 1:
+            raise ShapeError(
+                "data, rows and columns are vectors of one length, not of shapes "
+                f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
+            )
+        _check_range(rows, shape[0], "row")
+        return cls(*algebra.of_coordinates(data, rows, columns, shape, columns), shape)
 
     def to_scipy(self) -> Any:
         """A ``scipy.sparse.csr_array`` with a copy of the contents; waits for the device."""
@@ -389,6 +397,13 @@ class CSR:
         self.data, self.columns, self.offsets = algebra.kept(self._parts, self.data != 0)
         self._shares.clear()
         self.__dict__.pop("_uneven", None)
+
+
+def _check_range(numbers: Any, stop: int, what: str) -> None:
+    """Refuses numbers of rows or columns that there are none of."""
+    xp = array_namespace(numbers)
+    if numbers.shape[0] and not (int(xp.min(numbers)) >= 0 and int(xp.max(numbers)) < stop):
+        raise ValueError(f"a {what} is out of range for {stop} {what}s")
 
 
 def _number(x: Any, what: str) -> Any:

@@ -228,8 +228,12 @@ def test_what_has_no_sparse_result() -> None:
             a[index]
     with pytest.raises(ValueError, match="axis=2"):
         a.sum(2)
-    with pytest.raises(ValueError, match="row is out of range for 2 rows"):
-        CSR.from_coo(np.ones(1), np.int32([2]), np.int32([0]), (2, 2))
+    for row in (2, -1):
+        with pytest.raises(ValueError, match="row is out of range for 2 rows"):
+            CSR.from_coo(np.ones(1), np.int32([row]), np.int32([0]), (2, 2))
+    for rows, columns in (([0, 1], [0]), ([0], [0, 1]), ([[0]], [0]), ([0, 1], [0, 1])):
+        with pytest.raises(ShapeError, match="vectors of one length"):
+            CSR.from_coo(np.ones(1), np.int32(rows), np.int32(columns), (2, 2))
 
 
 @pytest.mark.needs_processor
