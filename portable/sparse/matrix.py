@@ -269,7 +269,12 @@ class CSR:
 
     @cached_property
     def _uneven(self) -> bool:
-        """Whether some rows are far longer than others, found at the first product."""
+        """Whether some rows are far longer than others, found at the first product.
+
+        Nothing is looked through where processors share rows out.
+        """
+        if self.device.capabilities.single_work_items:
+            return False
         longest = products.longest_shared(self.shape[0], self.nnz)
         xp = array_namespace(self.offsets)
         return self.nnz > longest and bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
