@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from portable import lang as kl
 from portable.conv import conv2d, conv2d_input_gradient
 from portable.conv import prepare as prepare_conv
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
+from portable.interchange import libraries
 from portable.linalg import (
     band_to_bidiagonal,
     bidiagonal_svdvals,
@@ -300,3 +303,29 @@ def test_bfloat16_goes_in_and_out(name: str) -> None:
     assert found.dtype == half.dtype
     wide = found.to(library.float32) if name == "torch" else found.astype(library.float32)
     np.testing.assert_allclose(pt.to_numpy(wide), A @ A.T, rtol=0.05, atol=0.05)
+
+
+def test_arrays_are_taken_on_the_stream_that_they_are_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where tensors say the stream, and others have the current one wait for their arrays."""
+    streams, seen = [0], []
+
+    @contextmanager
+    def on_stream(address: int) -> Iterator[None]:
+        streams.append(address)
+        yield
+        streams.pop()
+
+    def taken(_: Any, x: Any) -> Any:
+        seen.append(("taken", streams[-1]))
+        return [x]
+
+    theirs = SimpleNamespace()
+    monkeypatch.setattr(libraries, "is_other", lambda x: x is theirs)
+    monkeypatch.setattr(libraries, "device_of", lambda _: SimpleNamespace(on_stream=on_stream))
+    monkeypatch.setattr(libraries, "stream_of", lambda _: 7)
+    monkeypatch.setattr(libraries, "on_device", taken)
+    libraries.exchanged(lambda _: seen.append(("used", streams[-1])), ((theirs,),), {})
+    assert seen == [("taken", 7), ("used", 7)]
+    assert streams == [0]

@@ -308,7 +308,10 @@ def _on_its_stream(tensor: Any) -> AbstractContextManager[None]:
 
 
 def _looked_at(values: Sequence[Any]) -> Viewed:
-    """The same for arguments that take a longer look, among them arrays in tuples."""
+    """The same for arguments that take a longer look, among them arrays in tuples.
+
+    They are taken on the stream of the work: other libraries have it wait until they are written.
+    """
     others = [x for x in _leaves(values) if type(x) not in _NONE and is_other(x)]
     device = device_of(*others)
     seen: list[tuple[Any, Any]] = []
@@ -322,8 +325,10 @@ def _looked_at(values: Sequence[Any]) -> Viewed:
         return seen[-1][0]
 
     stream = stream_of(others)
-    scope = _NO_SCOPE if stream is None else device.on_stream(stream)
-    return Viewed([*map(taken, values)], seen, scope)
+    scope = nullcontext if stream is None else partial(device.on_stream, stream)
+    with scope():
+        arrays = [*map(taken, values)]
+    return Viewed(arrays, seen, scope())
 
 
 def _tensor(values: Any) -> Any:
