@@ -30,14 +30,14 @@ class Loans:
         self._returned: deque[tuple[Mark | None, Any]] = deque()
         self._settling: Final = Lock()
 
-    def loan(self, array: Any) -> Loan:
-        """What is to be held by whatever uses an array's memory; settles earlier loans."""
+    def loan(self, lent: Any) -> Loan:
+        """What is to be held by whatever uses arrays' memory; settles earlier loans."""
         self.settle()
-        return Loan(self, array)
+        return Loan(self, lent)
 
-    def take_back(self, array: Any) -> None:
-        """Keeps an array that nobody uses any more until what was enqueued is done."""
-        self._returned.append((self._mark(), array))
+    def take_back(self, lent: Any) -> None:
+        """Keeps arrays that nobody uses any more until what was enqueued is done."""
+        self._returned.append((self._mark(), lent))
 
     def settle(self) -> None:
         """Lets go of arrays on which all work is done."""
@@ -45,10 +45,10 @@ class Loans:
             return
         try:
             while self._returned:
-                mark, array = self._returned[0]
+                mark, lent = self._returned[0]
                 if mark is None:
                     mark = self._mark()
-                    self._returned[0] = mark, array
+                    self._returned[0] = mark, lent
                 if mark is None or not mark.reached:
                     return
                 self._returned.popleft()
@@ -57,23 +57,24 @@ class Loans:
 
 
 class Loan:
-    """Holds an array of another library for as long as it is held itself, and its work goes on.
+    """Holds arrays of another library for as long as it is held itself, and their work goes on.
 
     Parameters
     ----------
     loans : Loans
-        Where the array goes then.
-    array : array
-        A device's, in the other library's memory.
+        Where they go then.
+    lent : object
+        What keeps the other library's memory: the arrays of one call, a device's own or as DLPack
+        packs them. A list may grow until the call's work is enqueued.
     """
 
-    __slots__ = ("_array", "_loans")
+    __slots__ = ("_lent", "_loans")
 
-    def __init__(self, loans: Loans, array: Any) -> None:
+    def __init__(self, loans: Loans, lent: Any) -> None:
         self._loans = loans
-        self._array = array
+        self._lent = lent
 
     def __del__(self) -> None:
         """Nobody uses the memory any more, but launches that were enqueued may."""
         if not sys.is_finalizing():
-            self._loans.take_back(self._array)
+            self._loans.take_back(self._lent)
