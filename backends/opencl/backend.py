@@ -187,7 +187,7 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
         return Replay(self._runtime, work, lambda: self._new_pool(self._runtime.queue))
 
     def joined(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """Likewise."""
+        """By one job of them all, which `replay` captures."""
         return self.replay(super().joined(launches))
 
     def queue(self) -> Queue:

@@ -3,6 +3,7 @@
 OpenCL has no graphs: each launch is the driver's to enqueue. What it costs beside that is paid
 once, when it is captured: it gets a kernel object of its own, whose arguments are set. Python and
 PyOpenCL take no part in the launches then, nor are there events but of what others wait for.
+Launches by themselves go the same way, as jobs of one step.
 """
 
 from __future__ import annotations
