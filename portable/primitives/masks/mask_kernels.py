@@ -500,7 +500,7 @@ def how_many(counts: Any, cut: Cut) -> int:
 
 def in_line(x: Any) -> Any:
     """A mask in one dimension."""
-    return x if x.ndim == 1 else x.viewed((x.size,), (x.dtype.itemsize,))
+    return x if x.ndim == 1 else x.shaped((x.size,))
 
 
 def in_words(mask: Any, word: DType) -> Any:
