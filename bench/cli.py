@@ -171,9 +171,10 @@ bench.add_command(cliffs)
 def run(**options: Any) -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors.
 
-    Every result is verified before it is timed. Without an OPERATION all are measured, in a
-    minute unless --full or --sweep is given; and then, without a --device, of several backends
-    that reach the same hardware by the same driver the first.
+    Every result is verified before it is timed. Without further options it is a look, of a
+    minute: without an OPERATION at those that compile soon, and without a --device at the first
+    of several backends that reach the same hardware by the same driver. --full and --sweep
+    measure all.
 
     Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
     bench join FIRST.json MORE.json ... --json OUT.json, which completes a run that was cut short.

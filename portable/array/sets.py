@@ -20,7 +20,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.operands import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, resizable
-from portable.primitives.base.storage import Storage, contiguous_strides, fetched, new
+from portable.primitives.base.storage import Storage, fetched, new
 from portable.primitives.maps.elementwise import check_arrays, check_operands
 from portable.primitives.masks import mask_kernels as masks
 from portable.primitives.moves.copying import converted, reshaped
@@ -306,7 +306,7 @@ def _write_counted_first(
 
 def _like(x: Any, shape: tuple[int, ...], kind: DType) -> Any:
     """An array to stand for others, without memory."""
-    return x.viewed(shape, contiguous_strides(shape, kind.itemsize), 0, kind).at(None, 0)
+    return x.shaped(shape, kind).at(None, 0)
 
 
 # -- sets ------------------------------------------------------------------------------------------

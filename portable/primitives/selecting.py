@@ -139,4 +139,4 @@ def _in_line(x: Storage) -> Storage:
     if x.ndim == 1:
         return x
     whole = x if x.is_contiguous else stored(x.device, transpose(released(x), range(x.ndim)))
-    return whole.viewed((x.size,), (x.dtype.itemsize,))
+    return whole.shaped((x.size,))

@@ -179,7 +179,7 @@ def planned(mask: Any, x: Any) -> Callable[[Any, Any], Any]:
 
     def kept(mask: Any, x: Any) -> Any:
         out, count, _ = run(mask, x)
-        return out.viewed((count,), (out.dtype.itemsize,), out.offset)
+        return out.shaped((count,))
 
     return kept
 
@@ -213,7 +213,7 @@ def _write_counted_first(
     recipe = Recipe(arrays[0])
     bits, counts = masks.packed(recipe, mask, cut)
     rows, dtype = _result(arrays)
-    out = mask.viewed((rows * mask.size,), (dtype.itemsize,), 0, dtype).at(None, 0)
+    out = mask.shaped((rows * mask.size,), dtype).at(None, 0)
     kernel, constants = _kernel(cut, arrays)
     args = (masks.Mask(mask, None, bits, counts), _results(arrays, out, mask.size), *tables, None)
     write = resizable(kernel[cut.ndrange, cut.width], args, constants)

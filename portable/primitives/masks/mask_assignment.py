@@ -249,7 +249,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
     bits, counts = masks.packed(recipe, masks.in_line(mask), cut)
     shape, (steps,) = collapsed(x.shape, [x.strides])
     target = x.viewed(shape, steps).at(None, 0)
-    values = x.viewed((x.size,), (x.dtype.itemsize,)).at(None, start)
+    values = x.shaped((x.size,)).at(None, start)
     given = masks.Mask(None, None, bits, counts), Assigned(target, values)
     if cut.width == 1:
         launcher, constants = masks.take[cut.sections, 1], {"SECTION": cut.section, "FEW": 64}

@@ -97,7 +97,7 @@ class Mask(NamedTuple):
 
 
 class Few(NamedTuple):
-    """A few elements of a section, every so many of them.
+    """A few elements of a section that a work-item takes, as far apart as there are work-items.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Few(NamedTuple):
     chosen : tuple of bool
         Which of them are chosen.
     before : tuple of int
-        How many of the section are before each.
+        How many chosen ones of the section come before each.
     """
 
     offset: Any
@@ -257,11 +257,9 @@ class Section:
     count: Any
 
     def sweep(self, target: Any, WIDTH: int, AHEAD: int) -> None:
-        """Has them taken: ``target.take(own, e, chosen, before, WIDTH)``.
+        """Has them taken: ``target.take(self, few, WIDTH)``, of `AHEAD` elements `WIDTH` apart.
 
-        That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
-        they are to be taken, and how many of the section are before them. Neighbouring work-items
-        have neighbours.
+        Neighbouring work-items have neighbours.
         """
         bit = kl.u32(1) << kl.cast(kl.local_id(0) % 32, kl.u32)
         for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, self.size - self.begin), WIDTH * AHEAD)):
@@ -500,7 +498,7 @@ def how_many(counts: Any, cut: Cut) -> int:
 
 def in_line(x: Any) -> Any:
     """A mask in one dimension."""
-    return x if x.ndim == 1 else x.viewed((x.size,), (x.dtype.itemsize,))
+    return x if x.ndim == 1 else x.shaped((x.size,))
 
 
 def in_words(mask: Any, word: DType) -> Any:

@@ -60,14 +60,14 @@ def next_stop(first: kl.Scalar, stop: kl.Scalar, step: int) -> Any:
 
 
 class Line(NamedTuple):
-    """The elements of an array along an axis, at some place in the dimensions before.
+    """The elements of an array along its last axis, at some place in the dimensions before.
 
     Attributes
     ----------
     x : array, or what holds several
-        As many dimensions as there are, the axis last but for columns.
+        The array, whole.
     outer : tuple of int
-        The place.
+        The place: an index for each dimension but the last.
     """
 
     x: Any
@@ -81,7 +81,7 @@ class Walk(NamedTuple):
     ----------
     line : Line
     first, count : int
-        Where the first begins, and among how many elements the others do.
+        Where the first begins, and in how many elements from there on others may.
     step, jump : int
         How far apart those are that are read together, and how much further the next ones begin.
     """

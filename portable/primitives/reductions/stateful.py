@@ -356,7 +356,7 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
         how, arrays = _whole(moments[0]), (*moments, np.int64(x.shape[-1]))
         fold = SpreadOfParts(merge, position, root, section)
     axis.launch_by_workgroup(recipe, arrays, (None, out, divisor), fold, how)
-    return out.viewed((out.size,), (out.dtype.itemsize,))
+    return out.shaped((out.size,))
 
 
 def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:
