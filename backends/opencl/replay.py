@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pyopencl as cl
 
+from portable.errors import DeviceError
 from portable.profiling import timeline
 from portable_backends.common.native_compiler import compiler, keep_for_good
 
 if TYPE_CHECKING:
     from portable_backends.opencl.runtime import Runtime
 
+_HEAD: Final = struct.Struct("=4Qq")
 _STEP: Final = struct.Struct("=qQ3Q3Q")
 _FUNCTIONS: Final = (
     "clEnqueueNDRangeKernel",
@@ -65,17 +67,22 @@ class Step(NamedTuple):
 
 
 @once
-def _functions() -> list[int | None]:
-    """Their addresses."""
+def _functions() -> list[Any]:
+    """OpenCL's own."""
     library = ctypes.CDLL(cl._cl.__file__)
     if not hasattr(library, _FUNCTIONS[0]):  # under Windows; any loader of drivers will do
         library = ctypes.CDLL("OpenCL")
-    return [ctypes.cast(getattr(library, x), ctypes.c_void_p).value for x in _FUNCTIONS]
+    return [getattr(library, x) for x in _FUNCTIONS]
+
+
+@once
+def _addresses() -> list[int | None]:
+    return [ctypes.cast(x, ctypes.c_void_p).value for x in _functions()]
 
 
 def job_of(steps: Sequence[Step]) -> bytes:
     """What `enqueuer` takes; the caller keeps the kernels."""
-    head = struct.pack("=4Qq", *_functions(), len(steps))
+    head = _HEAD.pack(*_addresses(), len(steps))
     return head + b"".join(step.packed() for step in steps)
 
 
@@ -83,12 +90,42 @@ def job_of(steps: Sequence[Step]) -> bytes:
 def enqueuer() -> Callable[[bytes, int, int], int]:
     """What enqueues a job in one queue and another, and gives the driver's status."""
     text = (files(__package__) / "replay.ll").read_text(encoding="utf-8")
-    image = compiler.object_of(text, "the loop over launches", passes=False)
+    try:
+        image = compiler.object_of(text, "the loop over launches", passes=False)
+    except DeviceError:  # llvmlite is not made for every machine that has OpenCL
+        return enqueue_by_python
     linked = compiler.link(image, ("portable_enqueue",))
     keep_for_good(linked.holder)
     pointer = ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, pointer, pointer)
     return kind(linked.addresses["portable_enqueue"])
+
+
+def enqueue_by_python(job: bytes, queue: int, beside: int) -> int:
+    """As replay.ll does, at Python's cost for each launch."""
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+    launch, hold, flush, release = _functions()
+    queues, waited = (pointer(queue), pointer(beside)), [pointer(), pointer()]
+    for what, kernel, *sizes in _STEP.iter_unpack(job[_HEAD.size :]):
+        side, gives = what & 1, what >= 2
+        first, given = waited[side], pointer()
+        common = number(bool(first)), ctypes.byref(first) if first else None
+        event = ctypes.byref(given) if gives else None
+        if kernel:
+            extents = [(ctypes.c_size_t * 3)(*sizes[i : i + 3]) for i in (0, 3)]
+            ndrange = number(3), None, *extents
+            status = launch(queues[side], pointer(kernel), *ndrange, *common, event)
+        else:
+            status = hold(queues[side], *common, event)
+        if first:
+            release(first)
+            waited[side] = pointer()
+        if gives:
+            waited[1 - side] = given
+            flush(queues[side])
+        if status:
+            return int(status)
+    return 0
 
 
 class NotCapturedError(Exception):

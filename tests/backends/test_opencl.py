@@ -17,7 +17,13 @@ import pytest
 import portable.array
 from portable import dtypes, kernel, profile, registry
 from portable import lang as kl
-from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
+from portable.errors import (
+    CompileError,
+    DeviceError,
+    LaunchError,
+    OutOfMemoryError,
+    ShapeError,
+)
 from portable_backends.cpu import CPUBackend
 from portable_backends.cpu.numpy_device import CPUDevice
 
@@ -414,7 +420,20 @@ def test_what_follows_waits_for_work_beside_that_broke_off(opencl: Any) -> None:
     assert marks[0].reached
 
 
-def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(opencl: Any) -> None:
+@pytest.mark.parametrize("llvm", [True, False], ids=["by LLVM", "without llvmlite"])
+def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(
+    opencl: Any, llvm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not llvm:
+        from portable_backends.opencl import replay
+
+        def fails(*_: object, **__: object) -> None:
+            raise DeviceError("no llvmlite")
+
+        monkeypatch.setattr(replay.compiler, "object_of", fails)
+        monkeypatch.setattr(
+            "portable_backends.opencl.runtime.enqueuer", replay.enqueuer.__wrapped__
+        )
     x = opencl.from_numpy(np.zeros((2, 1 << 12), np.float32))
     ready = add_one[1 << 12].prepare(x[1])
 
