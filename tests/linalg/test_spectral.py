@@ -17,7 +17,7 @@ from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, Step, change
-from portable.linalg.spectral import reductions
+from portable.linalg.spectral import banded, reductions
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors
 from tests.linalg.spectral_matrices import (
@@ -99,6 +99,20 @@ def test_eigenvalues_by_a_band(device: Device, name: str) -> None:
     room = 60 * np.finfo(np.float32).eps * max(np.max(np.abs(wanted)), np.finfo(np.float32).tiny)
     assert np.all(np.diff(found) >= 0)
     assert np.max(np.abs(found - wanted)) <= room
+
+
+def test_a_band_is_factored_where_workgroups_are_no_power_of_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those of some devices are, of 384 work-items at most."""
+    n, width = 24, 8
+    lower = np.tril(np.triu(np.random.default_rng(0).standard_normal((n, n)), -width))
+    monkeypatch.setattr(banded, "_ITEMS", 48)
+    with portable.use("simulator"):
+        ab, _, (_, shift, _) = banded._shifted_factor(portable.device("simulator"), lower, n, width)
+    factor = sum(np.diag(ab[width - i, i:], i) for i in range(width + 1))
+    wanted = lower + np.tril(lower, -1).T + shift * np.eye(n)
+    np.testing.assert_allclose(factor.T @ factor, wanted, atol=100 * np.finfo(np.float64).eps)
 
 
 @pytest.mark.needs_acq_rel

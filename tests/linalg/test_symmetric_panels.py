@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import portable
 from portable import lang as kl
+from portable.backend import Device
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
+from portable.linalg.factorisations import holding, reflectors
 from portable.linalg.factorisations.matrices import copied, turned
+from portable.linalg.factorisations.products import multiplied
+from portable.linalg.spectral import symmetric_panels as symmetric
 from portable.linalg.spectral.symmetric_panels import change_both_sides, symmetric_panels
 from portable.sim import checks
 from tests.linalg.spectral_matrices import hermitian, random
 
 
-@pytest.mark.parametrize(("n", "width", "resident"), [(5, 8, 4), (27, 8, 4), (48, 16, 5)])
-def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int) -> None:
-    """Of five workgroups at a time each has slices of a panel, which wait for each other."""
+def require_band_and_basis(n: int, width: int, resident: int) -> None:
+    """Reduces a matrix on a simulated GPU, and puts it together again of its band and its basis."""
     a, device = hermitian(random((n, n), "float32")), portable.device("simulator:h200")
     with portable.use(device.name), checks(resident=resident, seed=0, schedule="held"):
         panels, reduce = symmetric_panels(device, n, width, kl.f32, wanted=True)
@@ -31,6 +37,36 @@ def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int)
     q, eps = basis[0].astype(np.float64), np.finfo(np.float32).eps
     assert np.linalg.norm(q.T @ q - np.eye(n), 2) <= 30 * eps
     assert np.linalg.norm(q @ band @ q.T - a, 2) <= 30 * eps * np.linalg.norm(a, 2)
+
+
+@pytest.mark.parametrize(("n", "width", "resident"), [(5, 8, 4), (27, 8, 4), (48, 16, 5)])
+def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int) -> None:
+    """Of five workgroups at a time each has slices of a panel, which wait for each other."""
+    require_band_and_basis(n, width, resident)
+
+
+def test_what_is_done_beside_a_panel_has_rooms_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it comes between two products by which a panel in two parts is made."""
+    between = []
+
+    def at_once(device: Device, first: Callable[[], object], second: Callable[[], object]) -> None:
+        beside = [second]
+
+        def product(*args: Any, **settings: Any) -> None:
+            multiplied(*args, **settings)
+            if beside:
+                between.append(beside.pop()())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(reflectors, "multiplied", product)
+            first()
+        for work in beside:
+            work()
+
+    monkeypatch.setattr(symmetric, "at_once", at_once)
+    monkeypatch.setattr(holding, "_ALONE_COLUMNS", (8, 8))
+    require_band_and_basis(64, 16, 1)
+    assert len(between) == 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

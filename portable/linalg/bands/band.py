@@ -11,7 +11,6 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.launch.geometry import groups
 from portable.linalg.bands import kernels
-from portable.linalg.bands.hops import VectorShape
 from portable.linalg.bands.panels import panel_packs, panel_wave
 from portable.linalg.bands.plan import Layout, Plan, Stage, rounded, sweeps_of_wave, waves_of
 from portable.linalg.bands.products import product_packs
@@ -198,12 +197,11 @@ def _exponent(storage: DType, u: int) -> int:
 
 
 def _run_packs(work: Any, sync: Any, n: int, stage: Stage, kept: kernels.Kept) -> None:
-    b, packs = stage.bandwidth, groups(stage.pack_count(n))
+    packs = groups(stage.pack_count(n))
     match stage.residency:
         case "vectors":
             ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
-            shape = VectorShape(b, stage.lanes, stage.rows)
-            kernels.vector_packs[packs, 1](work, sync, n, kept, SHAPE=shape, **ahead)
+            kernels.vector_packs[packs, 1](work, sync, n, kept, SHAPE=stage.vector_shape, **ahead)
         case "products":
             tiles = {"SHAPE": stage.product_shape, "SWEEPS": stage.sweeps}
             product_packs[packs, 1](work, sync, n, **tiles)

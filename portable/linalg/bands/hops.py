@@ -106,7 +106,9 @@ def keep_lanes(
 
 
 @function
-def multiply(w: kl.Array, start: kl.Scalar, row: kl.Array, out: kl.Array, SHAPE: Any) -> None:
+def multiply(
+    w: kl.Array, start: kl.Scalar, row: kl.Array, out: kl.Array, SHAPE: VectorShape
+) -> None:
     """The products of the rows of a block, the first one at `start`, with `row`."""
     B, LANES, ROWS = SHAPE
     step = 3 * B - 1

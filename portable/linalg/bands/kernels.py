@@ -139,7 +139,13 @@ def publish(sync: kl.Array, pack: kl.Scalar, done: kl.Scalar) -> None:
 
 @function
 def vector_hop(
-    w: kl.Array, n: kl.Scalar, sweep: kl.Scalar, k: kl.Scalar, left: Any, kept: Kept, SHAPE: Any
+    w: kl.Array,
+    n: kl.Scalar,
+    sweep: kl.Scalar,
+    k: kl.Scalar,
+    left: Any,
+    kept: Kept,
+    SHAPE: VectorShape,
 ) -> None:
     """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * SHAPE.bandwidth

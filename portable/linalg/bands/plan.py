@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from portable.dtypes import DType
+from portable.linalg.bands.hops import VectorShape
 from portable.linalg.bands.items import ItemShape
 from portable.linalg.bands.narrowing import Narrowing
 from portable.linalg.bands.panels import PanelShape
@@ -149,6 +150,11 @@ class Stage:
                 return self.product_shape
             case _:
                 return None
+
+    @property
+    def vector_shape(self) -> VectorShape:
+        """What the kernel of vectors is told."""
+        return VectorShape(self.bandwidth, self.lanes, self.rows)
 
     @property
     def product_shape(self) -> ProductShape:

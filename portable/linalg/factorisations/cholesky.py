@@ -78,10 +78,10 @@ def cholesky(a: ArrayT, *, upper: bool = False) -> ArrayT:
     Notes
     -----
     By blocks of rows (J. Dongarra et al., "Numerical Linear Algebra for High-Performance
-    Computers", SIAM, 1998): a workgroup factors a diagonal block in local memory, strips of the
-    rows right of it are solved for, and products change the rest. ``L L^H - a`` is a modest
-    multiple of the unit roundoff times the norm of `a`. Beside the result one copy of the matrix is
-    held.
+    Computers", SIAM, 1998): a workgroup factors a diagonal block in local memory, or a core in
+    place, strips of the rows right of it are solved for, and products change the rest.
+    ``L L^H - a`` is a modest multiple of the unit roundoff times the norm of `a`. Beside the result
+    one copy of the matrix is held.
 
     Examples
     --------

@@ -10,10 +10,10 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 
 _BLOCK: Final = 64
-"""Rows of a diagonal block: what the kernels that work one at a time are given of a matrix."""
+"""Rows of a diagonal block where work-items are many, and that a lone one solves for, at most."""
 
 _SOLVED: Final = 128
-"""Rows that are solved for in one launch at most."""
+"""Rows that many work-items solve for in one launch at most."""
 
 TILE: Final = 4
 """Rows and columns of a positive definite block that a work-item has in registers."""
@@ -26,6 +26,8 @@ WIDE: Final = 256
 
 PANEL: Final = 16
 _PANEL_ALONE: Final = 32
+"""Columns of a panel, where work-items are many and where they are alone."""
+
 _CROWD: Final = 256
 _STRIP: Final = 64
 _LINE_BYTES: Final = 64
@@ -38,9 +40,9 @@ class Layout:
     Attributes
     ----------
     block : int
-        Rows of a diagonal block.
+        Rows of a diagonal block of a positive definite matrix.
     solved : int
-        Rows that one launch solves for at most.
+        Rows that one launch solves for at most, unless it reads a triangle where it lies.
     lanes : int
         Columns of a vector; 1 where work-items are many, and of complex numbers.
     items : int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
@@ -182,7 +183,7 @@ def solve(a: ArrayT, b: ArrayT) -> ArrayT:
     sides = right_sides("solve", a, b)
     if not sides.size:
         return device.empty(sides.shape, kind)  # type: ignore[no-any-return]
-    return _solved("solve", a, b, kind, sides)  # type: ignore[no-any-return]
+    return _solved("solve", device, (a, b), kind, sides)  # type: ignore[no-any-return]
 
 
 @takes_other_libraries
@@ -226,13 +227,15 @@ def inv(a: ArrayT) -> ArrayT:
     if 0 in shape:
         return device.empty(shape, kind)  # type: ignore[no-any-return]
     sides = RightSides(lead_of(shape), shape, n, n, is_vector=False)
-    return _solved("inv", a, None, kind, sides)  # type: ignore[no-any-return]
+    return _solved("inv", device, (a, None), kind, sides)  # type: ignore[no-any-return]
 
 
-def _solved(name: str, a: Any, b: Any, kind: DType, sides: RightSides) -> Any:
+def _solved(
+    name: str, device: Device, given: tuple[Any, Any], kind: DType, sides: RightSides
+) -> Any:
     """The solution for right-hand sides, or for the identity, where no matrix is singular."""
-    device = device_of_arrays(a)
-    made = system(device, (sides.batch, sides.rows, sides.rows), kind, sides.columns)
+    (a, b), n = given, sides.rows
+    made = system(device, (sides.batch, n, n), kind, sides.columns)
     moved(device, a, made.factors.lu, from_lead=sides.lead)
     if b is None:
         copied(device, made.sides[:, :0, :0], made.sides, eye=True)

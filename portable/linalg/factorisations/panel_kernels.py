@@ -144,13 +144,19 @@ def fetch_row(
 
 
 @function
+def columns_from(first: int, LANES: int) -> Any:
+    """The numbers of so many columns."""
+    return kl.vector(*[first + lane for lane in range(LANES)]) if LANES > 1 else first
+
+
+@function
 def eliminate_row(
     w: kl.Array, r: kl.Scalar, k: kl.Scalar, factor: kl.Scalar, PANEL: int, LANES: int
 ) -> None:
     """A row less its multiple of the pivot's row; the multiple takes its place in the column."""
     if LANES > 1:
         for part in kl.static_range(0, PANEL, LANES):
-            numbers = kl.vector(*[part + lane for lane in range(LANES)])
+            numbers = columns_from(part, LANES)
             row = kl.vload(w, r, part, lanes=LANES)
             less = row - factor * kl.vload(w, k, part, lanes=LANES)
             row = kl.where(numbers == k, kl.splat(factor, LANES), row)

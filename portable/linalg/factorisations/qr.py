@@ -108,17 +108,15 @@ class Tall(NamedTuple):
         """Enqueues it, for matrices and what becomes Q, which may be the same."""
         source, (add_up, divide) = a, by
         for number, factoring in enumerate(self.factorings):
-            gram, triangle = (
-                factoring.work[:, :, : int(factoring.work.shape[1])],
-                self.triangles[number],
-            )
+            batch, n = (int(x) for x in factoring.work.shape[:2])
+            gram, triangle = factoring.work[:, :, :n], self.triangles[number]
             add_up(source, gram)
             if number == 1:
                 items = 1 if device.capabilities.single_work_items else _ITEMS
                 count = min(items, device.capabilities.max_workgroup)
-                deviations[groups(int(gram.shape[0])), count](gram, self.far)
+                deviations[groups(batch), count](gram, self.far)
             factoring.run()
-            factoring.put(device, triangle, (int(gram.shape[0]),))
+            factoring.put(device, triangle, (batch,))
             divide(source, triangle, q)
             source = q
         multiplied(device, self.triangles[2], self.triangles[1], self.triangles[0])

@@ -16,7 +16,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits
 from portable.linalg.base.parts import conjugate, scaled
 from portable.linalg.factorisations.layout import Layout
-from portable.linalg.factorisations.panel_kernels import copy_row, fetch_row, size_of
+from portable.linalg.factorisations.panel_kernels import columns_from, copy_row, fetch_row, size_of
 
 _CHAIN: Final = 256
 """Products that a work-item adds up one after the other at most."""
@@ -190,12 +190,6 @@ def reflect(
                     chain[i] = chain[i] + following * row
         for i in kl.static_range(PANEL // LANES):
             sums[i] = sums[i] + chain[i]
-
-
-@function
-def columns_from(first: int, LANES: int) -> Any:
-    """The numbers of so many columns."""
-    return kl.vector(*[first + lane for lane in range(LANES)]) if LANES > 1 else first
 
 
 @function

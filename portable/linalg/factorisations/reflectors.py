@@ -52,7 +52,8 @@ class Reflectors:
     wide : int
         Columns of a block.
     rooms : three arrays, shape (batch, wide, most columns)
-        Where products lie meanwhile, of what is done at the same time and of parts of a block.
+        Where products lie meanwhile: the second is for what is done beside the making of a block,
+        the others are for blocks, and for parts of those that are being made.
     """
 
     device: Device
@@ -179,11 +180,16 @@ class Triangularisation(ABC):
         copied(self.reflectors.device, self.work[:, :0, :0], self.reflectors.t)
 
     def join(self, first: int, middle: int, stop: int) -> None:
-        """T of two parts of a block in one: ``T_12 = -T_1 (V_1^H V_2) T_2``."""
+        """T of two parts of a block in one: ``T_12 = -T_1 (V_1^H V_2) T_2``.
+
+        The second has no more columns than half of those of the matrices. Products lie where those
+        of a panel that is made meanwhile do not.
+        """
         reflectors = self.reflectors
         device, base = reflectors.device, first % reflectors.wide
         width, rest = middle - first, stop - middle
-        gram, shares = (x[:, :width, :rest] for x in reflectors.rooms[::2])
+        products = reflectors.rooms[1][:, :width]
+        gram, shares = products[:, :, :rest], products[:, :, rest : 2 * rest]
         left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
         multiplied(device, gram, left, right, adjoint=True)
         upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]

@@ -15,7 +15,8 @@ SEGMENT: Final = 8
 """Rows of a column that a work-item solves for, where they are many."""
 
 _SHORT_SEGMENT: Final = 8
-"""The same of single columns beside those that make vectors: fewer are less to compile."""
+"""Those of single columns that a lone work-item has in registers, beside columns that make vectors:
+fewer are less to compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def placed(i: kl.Scalar, order: kl.Scalar, BACKWARD: bool) -> Any:
 def element_of_triangle(
     t: kl.Array, k: kl.Scalar, i: kl.Scalar, order: kl.Scalar, WHICH: Triangle
 ) -> Any:
-    """What the i-th row to be solved for has of the k-th, which is not after it."""
+    """What the i-th row to be solved for has of the k-th, which is not after it, unconjugated."""
     row, column = placed(i, order, WHICH.backward), placed(k, order, WHICH.backward)
     return t[column, row] if WHICH.turned else t[row, column]
 

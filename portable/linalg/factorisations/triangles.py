@@ -126,6 +126,7 @@ def solved_in_place(device: Device, t: Any, b: Any, which: Triangle, layout: Lay
     if 0 in b.shape:
         return
     alone = device.capabilities.single_work_items
+    # Such triangles lie the way a lone work-item reads them: no copy in local memory bounds them.
     direct = alone and which.turned and not which.backward and n % LONG_SEGMENT == 0
     if n > (layout.block if direct else layout.solved):
         middle = layout.solved * -(-n // (2 * layout.solved))

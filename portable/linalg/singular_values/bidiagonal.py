@@ -251,7 +251,7 @@ SPLITS: Final = (5, 4, 3, 2, 1)
 
 _VECTORS: Final = 4
 _MORE_LEVELS: Final = 16
-"""Of a table than n has bits, fewer than so many."""
+"""Levels of a table beyond those that n takes: fewer than so many are tried."""
 
 _ITEMS_PER_UNIT: Final = 512
 """Work-items of a unit beyond which they wait for each other rather than for their divisions."""
@@ -368,8 +368,8 @@ def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int
 
     Across vector lanes where a work-item has a core to itself, and several vectors hide each
     other's divisions. Half the widest registers do as well, and PoCL 3.0 fails on comparisons of
-    whole ones. Where work-items are many, the tree of the table has a leaf for each that the device
-    holds, and what is left to do makes whole passes.
+    whole ones. Where work-items are many, the table has as many levels as make it and the passes
+    that are left, all of them whole, take the least time.
 
     Parameters
     ----------

@@ -242,7 +242,8 @@ def _shifted_factor(device: Device, a: Any, n: int, b: int) -> tuple[Any, Any, A
     sums, scales = device.empty((n,), kind), device.empty((_SHIFTS + 1, 3), kind)
     add_band_rows[n, _LINE](a, sums, B=b)
     factors, ab = (device.empty((*x, b + 1, n), kind) for x in ((_SHIFTS,), ()))
-    items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup, b * b)
+    most = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup, b * b)
+    items = 1 << (most.bit_length() - 1)  # as b is a power of two, so that they share all alike
     bound = largest_magnitude(device, sums)
     factor_shifted_bands[groups(_SHIFTS), items](
         a, bound, factors, scales, B=b, EACH=b * b // items

@@ -18,7 +18,8 @@ from portable.linalg.factorisations.matrices import checked_dtype, copied, works
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, Triangle
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.spectral.by_values import count_values, scale_rows, tolerance_of
 from portable.linalg.spectral.decompositions import svd
 from portable.namespace import device_of_arrays
@@ -28,7 +29,6 @@ _ITEMS: Final = 64
 _LINE: Final = 64
 _TILE: Final = (32, 8, 1)
 _UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
-_ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 
 
 class LeastSquares(NamedTuple):
@@ -195,7 +195,7 @@ def _solve(
     small_diagonals[groups(sides.batch), items](work, failures, room)
     if not wide:
         reflectors.apply(given, adjoint=True)
-    solved_in_place(device, work, given[:, :least], _ADJOINT if wide else _UPPER, layout)
+    solved_in_place(device, work, given[:, :least], ADJOINT if wide else _UPPER, layout)
     if wide:
         reflectors.apply(given, adjoint=False)
 

@@ -43,9 +43,10 @@ SCALED_TO: Final = 10
 """The exponent that the largest element is scaled to: nothing overflows when squared and summed."""
 
 _CACHED: Final = 512 << 10
+"""Bytes of a matrix up to which a core alone is faster than several that wait for each other."""
+
 _CACHED_SYMMETRIC: Final = 20 << 20
-"""Bytes of a matrix up to which a core alone is faster than several that wait for each other: a
-symmetric one's takes a launch a panel, several take two a step."""
+"""The same of a symmetric one: a core alone takes a launch a panel, several take two a step."""
 
 _ALONE: Final = 128
 """Columns up to which one workgroup makes all steps in no more time than launches take."""
@@ -145,7 +146,19 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
 
 
 def load(a: Any, largest: Any, work: Any, form: Form) -> None:
-    """Puts scaled copies there, with zeros around them."""
+    """Puts scaled copies of matrices into larger ones, with zeros around them.
+
+    Parameters
+    ----------
+    a : array, shape (count, m, n)
+        The matrices.
+    largest : array, shape (count,)
+        Their largest magnitudes, by which they are scaled.
+    work : array, shape (count, rows, columns)
+        Where the copies go.
+    form : Form
+        Which matrices are made of them.
+    """
     extents = tuple(int(x) for x in reversed(work.shape))
     load_scaled[extents, _TILE](a, largest, work, TARGET=SCALED_TO, FORM=form)
 

@@ -43,7 +43,7 @@ class ConvolutionStage(kernels.BiasedStage):
 
     def scratch(self, count: int) -> int:
         """The convolution's workspace, or sums of slopes, which are made later."""
-        sums = -(-count // self._section) * self.place.outputs[0]
+        sums = self._sections(count) * self.place.outputs[0]
         return max(sums, self._workspace(count))
 
     def _workspace(self, count: int) -> int:
@@ -88,8 +88,7 @@ class ConvolutionStage(kernels.BiasedStage):
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """The gradients of the convolution."""
-        sections = -(-flow.dy.shape[0] // self._section)
-        self._through_activation_and_bias(flow, gradients[1:], scratch, sections)
+        self._through_activation_and_bias(flow, gradients[1:], scratch)
         weight = self.place.weight
         # Steps whose gradients are beyond half precision are left out: no matter to warn of.
         with np.errstate(over="ignore"):
@@ -115,8 +114,7 @@ class ConvolutionStage(kernels.BiasedStage):
             for x in (slopes, values)
         )
         items = 1 if device.capabilities.single_work_items else _WORKGROUP
-        sections = groups(channels, -(-count // self._section))
-        launcher = kernels.channel_slopes_back[sections, (items, 1)]
+        launcher = kernels.channel_slopes_back[groups(channels, self._sections(count)), (items, 1)]
         launcher(slopes, values, partial, SLOPE=slope, SECTION=self._section)
 
 

@@ -210,15 +210,21 @@ _SECTION: Final = 64
 class BiasedStage(Stage):
     """A product with a bias and an activation, through which slopes go back first."""
 
+    _section: int
+    """Samples whose slopes are summed together at first."""
+
+    def _sections(self, count: int) -> int:
+        """Sections of so many samples."""
+        return -(-count // self._section)
+
     @abstractmethod
     def _slopes_back(self, slopes: Any, values: Any, partial: Any, slope: Any) -> None:
         """As the kernel `slopes_back`, of what the stage makes."""
 
-    def _through_activation_and_bias(
-        self, flow: Flow, bias: tuple[Any, ...], scratch: Any, sections: int
-    ) -> None:
-        """Slopes through both; those by the bias are summed by so many sections of the samples."""
-        at, outputs = self.place, flow.dy.shape[1]
+    def _through_activation_and_bias(self, flow: Flow, bias: tuple[Any, ...], scratch: Any) -> None:
+        """Slopes through both; those by the bias are summed by sections."""
+        at, (count, outputs) = self.place, flow.dy.shape[:2]
+        sections = self._sections(count)
         partial, values, slope = None, None, None
         if bias:
             space = at.device.namespace()
@@ -234,9 +240,11 @@ class BiasedStage(Stage):
 class LinearStage(BiasedStage):
     """``activation(x @ weight.T + bias)``."""
 
+    _section = _SECTION
+
     def scratch(self, count: int) -> int:
         """Sums of the slopes of sections of the samples."""
-        return -(-count // _SECTION) * self.place.outputs[0]
+        return self._sections(count) * self.place.outputs[0]
 
     def forward(self, x: Any, y: Any, scratch: Any) -> None:
         """One product; the weights are transposed first where that is faster."""
@@ -246,13 +254,12 @@ class LinearStage(BiasedStage):
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """A product for the weights, and one for what went in."""
-        sections = -(-flow.dy.shape[0] // _SECTION)
-        self._through_activation_and_bias(flow, gradients[1:], scratch, sections)
+        self._through_activation_and_bias(flow, gradients[1:], scratch)
         gemm(flow.dy.T, flow.x, out=gradients[0])
         if flow.dx is not None:
             gemm(flow.dy, self.place.weight, out=flow.dx)
 
     def _slopes_back(self, slopes: Any, values: Any, partial: Any, slope: Any) -> None:
         rows, outputs = slopes.shape
-        launcher = slopes_back[(outputs, -(-rows // _SECTION)), (_WORKGROUP, 1)]
-        launcher(slopes, values, partial, _SECTION, SLOPE=slope)
+        launcher = slopes_back[(outputs, self._sections(rows)), (_WORKGROUP, 1)]
+        launcher(slopes, values, partial, self._section, SLOPE=slope)
