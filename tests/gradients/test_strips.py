@@ -10,6 +10,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable.backend import Device
 from portable.errors import PortableError
 from portable.gradients import kernels
 from portable.gradients.adjoint import strips
@@ -95,6 +96,23 @@ def strips_launched(monkeypatch: pytest.MonkeyPatch) -> list[Adjoint]:
 
     monkeypatch.setattr(Derived, "_translated", noted)
     return launched
+
+
+@pt.kernel
+def perhaps_looked_up(table, n, x, out):
+    i = kl.global_id(0)
+    value = x[i]
+    if n > 0:
+        value += table[i % n]
+    out[i] = value
+
+
+def test_the_gradient_of_an_empty_table(device: Device) -> None:
+    table, grown = (device.from_numpy(np.zeros(0, np.float32)) for _ in range(2))
+    x, out, dx = (device.from_numpy(np.zeros(5, np.float32)) for _ in range(3))
+    seed = device.from_numpy(np.arange(5, dtype=np.float32))
+    pt.vjp(perhaps_looked_up)[5](table, 0, x, out, grown, None, dx, seed)
+    np.testing.assert_array_equal(device.to_numpy(dx), np.arange(5))
 
 
 def test_gradients_that_are_views_are_added_to_one_by_one() -> None:
