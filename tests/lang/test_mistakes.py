@@ -142,6 +142,11 @@ def k_sum(x):
     x[0] = sum(x)  # here sum
 
 
+def k_reversed(x):
+    for i in reversed():  # here reversed
+        x[i] = 0
+
+
 def k_sorted(x):
     for i in sorted((x[0], x[1])):  # here sorted
         x[0] = i
@@ -203,6 +208,7 @@ MISTAKES = [
     (k_array_stored, "cannot be stored", "x[()]"),
     (k_shadowed, "the constant 3 cannot be called", ""),
     (k_sum, "sum cannot be called", "sum an array in a loop"),
+    (k_reversed, "reversed expected 1 argument, got 0", ""),
     (k_sorted, "sorted cannot be called", "write it as a loop"),
     (k_run_time_dimension, "constant dimension", "kl.static_range"),
     (k_numba_barrier, "no attribute syncthreads", "kl.barrier"),
