@@ -180,9 +180,13 @@ class AdjointLauncher:
         self._launch(_Given(args[:half], args[half:], constants))
 
     def begin(
-        self, args: tuple[Any, ...], gradients: tuple[Any, ...], fresh: Any, constants: Any
+        self,
+        args: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        fresh: Collection[int],
+        constants: dict[str, Any],
     ) -> None:
-        """Launches it with gradients of which some, by their numbers, need not be nought before."""
+        """Launches it with gradients of which some, by their numbers, hold nothing yet."""
         self._launch(_Given(args, gradients, constants, frozenset(fresh)))
 
     def _plan(self, given: _Given) -> _Plan:
@@ -283,6 +287,8 @@ class AdjointLauncher:
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
         for number, x in copied:
             into = leaves[number].reshape(-1)
+            if not into.size:
+                continue
             if padded:
                 _add_narrow[into.size](x, number in given.fresh, into)
             else:
@@ -322,6 +328,8 @@ class AdjointLauncher:
         ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
         if shared:
             ndrange = tuple(map(max, ndrange, plan.sizes))
+        if not prod(ndrange):
+            return
         workgroup = _workgroup(plan.device, len(order))
         groups = prod(-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
         shares = tuple(plan.room((groups,), x.dtype) for x in shared)
