@@ -214,9 +214,9 @@ class AdjointLauncher:
             if len(self._plans) >= MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        fresh = SeenArguments.of(leaves, constants)
-        if fresh is not None:
-            self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
+        seen = SeenArguments.of(leaves, constants)
+        if seen is not None:
+            self._familiar = ((seen, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
 
     def _launch(self, given: _Given) -> None:
