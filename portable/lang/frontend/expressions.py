@@ -33,6 +33,7 @@ from portable.lang.frontend.values import (
     View,
     at_run_time,
     describe,
+    is_number,
     items_in,
     plain,
     sequence,
@@ -406,6 +407,10 @@ class CallTranslator(ExpressionTranslator):
         if function is divmod:
             return self.operate(ast.FloorDiv(), *args), self.operate(ast.Mod(), *args)
         if function is bool:
+            if not is_number(x):
+                self.builder.fail(
+                    f"bool takes a number, not {describe(x)}", "compare: write x != 0"
+                )
             return self._compare(ast.NotEq(), x, 0) if x.dtype is not bool_ else x
         if isinstance(x, Value) and (x.dtype.is_float if function is float else x.dtype.is_integer):
             return x
