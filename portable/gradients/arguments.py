@@ -28,12 +28,21 @@ def overlaps(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
             yield i, j
 
 
+_KINDS: Final = {float: "f", complex: "c"}
+"""Python's numbers that may have gradients, as `DType.kind` calls them."""
+
+
 def pairs_of(names: Sequence[str], given: Sequence[Any], gradients: Sequence[Any]) -> Iterator[Any]:
     """The arrays, numbers and constants among arguments, each with its name and its gradient."""
     for name, x, gradient in zip(names, given, gradients, strict=True):
         if is_composite(type(x)):
             items = items_of(x)
             inner = [name + label(type(x), i) for i in range(len(items))]
+            if gradient is not None and not is_composite(type(gradient)):
+                raise LaunchError(
+                    f"the gradient of {name} is a {type(gradient).__name__}; it must be a tuple or "
+                    f"struct of {len(items)} items, or None"
+                )
             parts = [None] * len(items) if gradient is None else items_of(gradient)
             if len(parts) != len(items):
                 raise LaunchError(
@@ -80,9 +89,6 @@ def check_gradients(names: Sequence[str], given: Sequence[Any], gradients: Seque
                 f"the gradient of {name} is an array of shape {shape}; it must be of shape "
                 f"{wanted[0]}"
             )
-
-
-_KINDS: Final = {float: "f", complex: "c"}
 
 
 def _wanted(x: Any, gradient: Any) -> list[tuple[int, ...]]:

@@ -180,9 +180,13 @@ class AdjointLauncher:
         self._launch(_Given(args[:half], args[half:], constants))
 
     def begin(
-        self, args: tuple[Any, ...], gradients: tuple[Any, ...], fresh: Any, constants: Any
+        self,
+        args: tuple[Any, ...],
+        gradients: tuple[Any, ...],
+        fresh: Collection[int],
+        constants: dict[str, Any],
     ) -> None:
-        """Launches it with gradients of which some, by their numbers, need not be nought before."""
+        """Launches it with gradients of which some, by their numbers, hold nothing yet."""
         self._launch(_Given(args, gradients, constants, frozenset(fresh)))
 
     def _plan(self, given: _Given) -> _Plan:
@@ -210,9 +214,9 @@ class AdjointLauncher:
             if len(self._plans) >= MOST_ADJOINTS:
                 self._plans.clear()
             self._plans[key] = plan
-        fresh = SeenArguments.of(leaves, constants)
-        if fresh is not None:
-            self._familiar = ((fresh, plan), *self._familiar[: _MOST_FAMILIAR - 1])
+        seen = SeenArguments.of(leaves, constants)
+        if seen is not None:
+            self._familiar = ((seen, plan), *self._familiar[: _MOST_FAMILIAR - 1])
         return plan
 
     def _launch(self, given: _Given) -> None:
@@ -283,6 +287,8 @@ class AdjointLauncher:
         _add_sums(adjoint.shared, shares, given.gradients, plan.device)
         for number, x in copied:
             into = leaves[number].reshape(-1)
+            if not into.size:
+                continue
             if padded:
                 _add_narrow[into.size](x, number in given.fresh, into)
             else:
@@ -322,6 +328,8 @@ class AdjointLauncher:
         ndrange = tuple(shape[order.index(dim)] for dim in range(len(order)))
         if shared:
             ndrange = tuple(map(max, ndrange, plan.sizes))
+        if not prod(ndrange):
+            return
         workgroup = _workgroup(plan.device, len(order))
         groups = prod(-(-n // wide) for n, wide in zip(ndrange, workgroup, strict=True))
         shares = tuple(plan.room((groups,), x.dtype) for x in shared)
@@ -390,15 +398,18 @@ def _copied(
     given = [number for number, x in enumerate(leaves) if x is not None]
     numbers = [given[i] for i in strips.gradients]
     arrays = [leaves[i] for i in numbers]
+    shapes = (_rows_of_four if strips.padded else _strips)(plan, strips, groups, arrays)
+    if not shapes:
+        return []
     views = [x for x in views_of(plan.device, arrays) if x is not None]
     if any(x.strides != contiguous_strides(x.shape, x.dtype.itemsize) for x in views):
         return []
-    shapes = (_rows_of_four if strips.padded else _strips)(plan, strips, groups, arrays)
-    rooms = [plan.room(y, dtype(x.dtype)) for x, y in zip(arrays, shapes, strict=False)]
-    return list(zip(numbers, [set_to(x, 0.0) for x in rooms], strict=False))
+    rooms = [plan.room(y, dtype(x.dtype)) for x, y in zip(arrays, shapes, strict=True)]
+    return list(zip(numbers, [set_to(x, 0.0) for x in rooms], strict=True))
 
 
 _Shapes = Sequence[tuple[int, int]]
+"""Of a copy of each gradient, its rows and columns; nothing where copies cost more than atomics."""
 
 
 def _rows_of_four(plan: _Plan, strips: Strips, _: int, arrays: Sequence[Any]) -> _Shapes:
@@ -408,13 +419,16 @@ def _rows_of_four(plan: _Plan, strips: Strips, _: int, arrays: Sequence[Any]) ->
 
 
 def _strips(plan: _Plan, strips: Strips, groups: int, arrays: Sequence[Any]) -> _Shapes:
-    saved, capabilities = plan.items * strips.additions, plan.device.capabilities
+    saved, size = plan.items * strips.additions, sum(x.size for x in arrays)
+    if saved < _FEWEST_SAVED or not size:
+        return []
+    capabilities = plan.device.capabilities
     one_thread = capabilities.workgroup_atomics
-    most = _DEAREST[one_thread] * saved / (capabilities.compute_units * sum(x.size for x in arrays))
+    most = _DEAREST[one_thread] * saved / (capabilities.compute_units * size)
     beside = _BESIDE * groups // plan.items
     if one_thread:
         beside = min(_TURNS, int(most / _TURNS))  # a thread that is held up does fewer
-    if most < max(1, beside) or saved < _FEWEST_SAVED:
+    if most < max(1, beside):
         return []
     return [(min(groups, capabilities.compute_units * max(1, beside)), x.size) for x in arrays]
 

@@ -254,7 +254,7 @@ def scatters(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 def _refuse_repeated(where: Any, size: int) -> None:
     """Refuses positions that come twice: nobody knows whose value stayed."""
-    rows = np.asarray(to_numpy(where)) % size
+    rows = to_numpy(where).astype(np.int64) % size  # narrow types may not hold the size
     if np.unique(rows).size < rows.size:
         raise UnsupportedError(
             "primitives.scatter has no gradient where a position comes twice: one of its values "

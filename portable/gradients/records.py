@@ -133,7 +133,11 @@ class Gradients:
         return whole if family is None or whole is None else family.part(whole, memory)
 
     def of(self, value: Value, *, clear: bool = True) -> Any:
-        """Where the gradient of an array grows; None if it needs none."""
+        """Where the gradient of an array grows; None if it needs none.
+
+        One that begins here is nought; unless `clear` it may hold anything, if no array shares its
+        memory.
+        """
         held = self.held(value.memory)
         if held is not None or value.memory not in self.active:
             return held
@@ -228,7 +232,7 @@ class KernelRecord(Record):
             value = self.values.get(number)
             if value is None or not is_array(x) or not is_real(x):
                 return None
-            if self._may_begin(value) and gradients.held(value.memory) is None:
+            if gradients.held(value.memory) is None and self._may_begin(value):
                 fresh.add(number)
             total = gradients.of(value, clear=number not in fresh)
             if total is None or not any(value.memory.overlaps(x) for x in used):
@@ -262,8 +266,9 @@ class KernelRecord(Record):
 
     def _may_begin(self, value: Value) -> bool:
         """Whether the gradient of an array need not be nought before."""
-        written = any(value.memory.overlaps(x.memory) for x in self.writes)
-        return isinstance(self.adjoint, AdjointKernel) and not written
+        if not isinstance(self.adjoint, AdjointKernel):
+            return False
+        return not any(value.memory.overlaps(x.memory) for x in self.writes)
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -204,13 +205,14 @@ def test_order(device: Device) -> None:
 
 
 def test_scattered_rows(device: Device) -> None:
-    at = device.from_numpy(np.array([3, 0, -1], np.int32))
-
-    def program(x: Any, values: Any) -> Any:
+    def program(x: Any, values: Any, at: Any) -> Any:
         out = primitives.copy(x)
         return primitives.scatter(out, at, primitives.copy(values))
 
-    assert_along(device, program, numbers(6, 2), numbers(3, 2, seed=1))
+    for rows, kind in ((6, np.int32), (130, np.int8)):  # no int8 is 130
+        at = device.from_numpy(np.array([3, 0, -1], kind))
+        given = numbers(rows, 2), numbers(3, 2, seed=1)
+        assert_along(device, partial(program, at=at), *given)
     twice = device.from_numpy(np.array([3, 3, 0], np.int32))
     x, values = device.from_numpy(numbers(6, 2)), device.from_numpy(numbers(3, 2))
     with pt.Tape() as tape:

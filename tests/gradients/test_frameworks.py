@@ -21,8 +21,8 @@ def waves(w, x, y):
     y[i] = kl.sin(w[i % w.shape[0]] * x[i]) * x[i]
 
 
-def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
-    torch = pytest.importorskip("torch")
+def layer_of(torch: Any) -> Any:
+    """The kernel as a function that PyTorch differentiates."""
 
     @for_torch
     def layer(w: Any, x: Any) -> Any:
@@ -30,6 +30,12 @@ def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
         waves[x.numel()](w, x, y)
         return y
 
+    return layer
+
+
+def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    layer = layer_of(torch)
     torch.manual_seed(0)
     w = torch.rand(3, dtype=torch.float64, requires_grad=True)
     x = torch.rand(N, dtype=torch.float64, requires_grad=True)
@@ -48,13 +54,7 @@ def test_a_kernel_in_a_training_loop_of_pytorch() -> None:
 
 def test_the_gradient_of_a_gradient_of_pytorch_is_refused() -> None:
     torch = pytest.importorskip("torch")
-
-    @for_torch
-    def layer(w: Any, x: Any) -> Any:
-        y = torch.empty_like(x)
-        waves[x.numel()](w, x, y)
-        return y
-
+    layer = layer_of(torch)
     w = torch.rand(3, dtype=torch.float64, requires_grad=True)
     x = torch.rand(N, dtype=torch.float64, requires_grad=True)
     seed = torch.ones(N, dtype=torch.float64)

@@ -38,6 +38,20 @@ def test_arrays_longer_than_the_ndrange(device: Device, items: int) -> None:
 
 
 @pt.kernel
+def perhaps_ahead(x, n, y):
+    i = kl.global_id(0)
+    y[i] = x[i] + 2 * x[i + 1] if n > 0 else 1.0
+
+
+def test_an_empty_array(device: Device) -> None:
+    x, y = device.from_numpy(np.zeros(0)), device.from_numpy(np.zeros(5))
+    with pt.Tape() as tape:
+        perhaps_ahead[5](x, 0, y)
+    (slope,) = tape.gradient(y, [x], seed=device.from_numpy(np.ones(5)))
+    assert tuple(slope.shape) == (0,)
+
+
+@pt.kernel
 def turned(x, y):
     i, j = kl.global_id(0), kl.global_id(1)
     y[i, j] = x[j, i] * x[j + 1, i + 2]

@@ -49,6 +49,20 @@ def test_gradients_have_the_shapes_of_arguments() -> None:
         pt.vjp(twice)[N](x, y, 1.0, dy)
 
 
+@pt.kernel
+def scaled(pair, y):
+    i = kl.global_id(0)
+    y[i] = pair[0][i] * pair[1]
+
+
+def test_gradients_of_tuples_are_tuples() -> None:
+    x, y, dx, dy = arrays(4)
+    with pytest.raises(LaunchError, match=r"pair is a ndarray; .* tuple or struct of 2 items"):
+        pt.vjp(scaled)[N]((x, 2.0), y, dx, dy)
+    with pytest.raises(LaunchError, match="gradient of pair has 1 items; it must have 2"):
+        pt.vjp(scaled)[N]((x, 2.0), y, (dx,), dy)
+
+
 def test_gradients_do_not_repeat_elements() -> None:
     x, y, dy = arrays(3)
     with pytest.raises(LaunchError, match="lie in the same place"):

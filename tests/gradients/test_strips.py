@@ -10,6 +10,7 @@ import pytest
 
 import portable as pt
 from portable import lang as kl
+from portable.backend import Device
 from portable.errors import PortableError
 from portable.gradients import kernels
 from portable.gradients.adjoint import strips
@@ -95,6 +96,30 @@ def strips_launched(monkeypatch: pytest.MonkeyPatch) -> list[Adjoint]:
 
     monkeypatch.setattr(Derived, "_translated", noted)
     return launched
+
+
+@pt.kernel
+def perhaps_looked_up(table, at, other, n, x, out):
+    i = kl.global_id(0)
+    value = x[i] + other[at[i]]
+    if n > 0:
+        value += table[at[i] % n]
+    out[i] = value
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_the_gradient_of_an_empty_table(device: Device, count: int) -> None:
+    """Alone, and beside one that has elements."""
+    table, grown = (device.from_numpy(np.zeros(0, np.float32)) for _ in range(2))
+    at = device.from_numpy(np.int32([0, 1, 2, 1, 0]))
+    other, added = (device.from_numpy(np.zeros(3, np.float32)) for _ in range(2))
+    x, out, dx = (device.from_numpy(np.zeros(5, np.float32)) for _ in range(3))
+    seed = device.from_numpy(np.arange(5, dtype=np.float32))
+    slopes = grown, None, added if count else None, None, dx, seed
+    with small_strips():
+        pt.vjp(perhaps_looked_up)[5](table, at, other, 0, x, out, *slopes)
+    np.testing.assert_array_equal(device.to_numpy(dx), np.arange(5))
+    np.testing.assert_array_equal(device.to_numpy(added), [4, 4, 2] if count else 0)
 
 
 def test_gradients_that_are_views_are_added_to_one_by_one() -> None:

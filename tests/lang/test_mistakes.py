@@ -142,6 +142,16 @@ def k_sum(x):
     x[0] = sum(x)  # here sum
 
 
+def k_truth_of_array(x):
+    if bool(x):  # here bool
+        x[0] = 1
+
+
+def k_reversed(x):
+    for i in reversed():  # here reversed
+        x[i] = 0
+
+
 def k_sorted(x):
     for i in sorted((x[0], x[1])):  # here sorted
         x[0] = i
@@ -203,6 +213,8 @@ MISTAKES = [
     (k_array_stored, "cannot be stored", "x[()]"),
     (k_shadowed, "the constant 3 cannot be called", ""),
     (k_sum, "sum cannot be called", "sum an array in a loop"),
+    (k_truth_of_array, "bool takes a number, not 1-d f32 global array x", "x != 0"),
+    (k_reversed, "reversed expected 1 argument, got 0", ""),
     (k_sorted, "sorted cannot be called", "write it as a loop"),
     (k_run_time_dimension, "constant dimension", "kl.static_range"),
     (k_numba_barrier, "no attribute syncthreads", "kl.barrier"),

@@ -92,6 +92,8 @@ class _Settling:
         head = self._with(replace(x, body=()), known)
         changed = set_in(x.body)
         before = {name: y for name, y in known.items() if name not in changed}
+        # A number stays known where each round that begins with it ends with it: of a round that
+        # does not, what it lost is left out, and it is settled again.
         held = {name: known[name] for name in changed & known.keys() if _is_number(known[name])}
         lost = set(held) if any(map(jumps, x.body)) else set()
         while True:

@@ -7,7 +7,6 @@ its neighbours, would be added to atomically in every round.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
@@ -58,7 +57,7 @@ def _hoisted(loop: s.For | s.Loop, names: Names, cells: list[e.Variable]) -> s.B
     (made,) = map_block((loop,), change)
     cells += [total for total, _ in sums.values()]
     before = [s.Assign(total, zero(total.type), x.loc) for total, x in sums.values()]
-    rows: dict[Any, list[s.Atomic]] = {}
+    rows: dict[tuple[Array, tuple[e.Expression, ...]], list[s.Atomic]] = {}
     for total, x in sums.values():
         addition = s.Atomic(None, "add", x.array, x.index, total, None, x.order, x.scope, x.loc)
         rows.setdefault((x.array, x.index[:-1]), []).append(addition)

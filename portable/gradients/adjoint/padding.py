@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from portable.gradients.adjoint.names import zero
-from portable.gradients.adjoint.strips import number_of, only_added_to, rounds_of
+from portable.gradients.adjoint.strips import counted, number_of
 from portable.lang.emit.statements import atomic_runs
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -32,12 +32,8 @@ def additions_to_rows(kernel: Kernel, arrays: Sequence[Array]) -> dict[Array, in
     arrays : sequence of Array
         Those of gradients.
     """
-    counts = dict.fromkeys(only_added_to(kernel, arrays), 0)
     ends = _ends(kernel.body)
-    for x, times in rounds_of(kernel.body):
-        if id(x) in ends and isinstance(x, s.Atomic) and x.array in counts:
-            counts[x.array] += times
-    return {x: n for x, n in counts.items() if n}
+    return counted(kernel, arrays, lambda x: id(x) in ends)
 
 
 def padded(kernel: Kernel, copies: Mapping[Array, Array]) -> s.Block:

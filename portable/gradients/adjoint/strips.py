@@ -8,7 +8,7 @@ gradients; the copies are added up later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -37,33 +37,46 @@ def additions(kernel: k.Kernel, arrays: Sequence[Array], *, any_element: bool) -
     any_element : bool
         Whether work-items of one workgroup may add to the same element.
     """
-    counts = dict.fromkeys(only_added_to(kernel, arrays), 0)
-    for x, times in rounds_of(kernel.body):
-        if isinstance(x, s.Atomic) and x.array in counts:
-            counts[x.array] += times
-    if not any_element:
-        own = own_in_workgroup(kernel)
-        counts = {x: n for x, n in counts.items() if x in own}
-    return {x: n for x, n in counts.items() if n}
+    counts = counted(kernel, arrays, lambda _: True)
+    if any_element:
+        return counts
+    own = own_in_workgroup(kernel)
+    return {x: n for x, n in counts.items() if x in own}
 
 
-def only_added_to(kernel: k.Kernel, arrays: Sequence[Array]) -> list[Array]:
-    """The arrays that a kernel touches by atomic additions alone, if at all."""
+def counted(
+    kernel: k.Kernel, arrays: Sequence[Array], counts: Callable[[s.Atomic], bool]
+) -> dict[Array, int]:
+    """How many additions that count each work-item makes, about, to arrays that are only added to.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The adjoint.
+    arrays : sequence of Array
+        Those asked about. One without such an addition, or touched otherwise, is left out.
+    counts : callable
+        Whether an addition counts.
+    """
     other = {y for x in k.all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
-    return [x for x in arrays if x not in other]
+    numbers = {x: 0 for x in arrays if x not in other}
+    for x, times in _rounds_of(kernel.body):
+        if isinstance(x, s.Atomic) and x.array in numbers and counts(x):
+            numbers[x.array] += times
+    return {x: n for x, n in numbers.items() if n}
 
 
 def _is_addition(x: s.Statement) -> bool:
     return isinstance(x, s.Atomic) and x.op == "add" and x.var is None and x.order == "relaxed"
 
 
-def rounds_of(body: s.Block, times: int = 1) -> Iterator[tuple[s.Statement, int]]:
+def _rounds_of(body: s.Block, times: int = 1) -> Iterator[tuple[s.Statement, int]]:
     """Every statement of a body, and how often a work-item gets there, about."""
     for x in body:
         yield x, times
         inner = times * (_ROUNDS if isinstance(x, s.For | s.Loop) else 1)
         for part in x.blocks():
-            yield from rounds_of(part, inner)
+            yield from _rounds_of(part, inner)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 from typing import Final
 
@@ -100,7 +101,6 @@ class TileSums:
         self._uniform: set[str] = set()
         self._written: set[object] = set()
         self._chosen: dict[int, dict[Array, list[_Addition]]] = {}
-        self._replacing: list[_Addition] = []
         self._before: list[s.Statement] = []
 
     def put(self, body: s.Block) -> s.Block:
@@ -118,7 +118,6 @@ class TileSums:
                 if x.atomic.array not in left:
                     by_tile = self._chosen.setdefault(loop, {})
                     by_tile.setdefault(x.atomic.array, []).append(x)
-        self._replacing = [x for tiles in self._chosen.values() for y in tiles.values() for x in y]
         return self._turned(self._replaced(body)) if self._chosen else body
 
     # -- what can be replaced ----------------------------------------------------------------
@@ -455,7 +454,8 @@ class TileSums:
         by tiles of 16 or 32 so, 7.8 and 11.6 without.
         """
         wanted: dict[Array, set[bool]] = {}
-        for x in self._replacing:
+        by_tile = [several for tiles in self._chosen.values() for several in tiles.values()]
+        for x in chain.from_iterable(by_tile):
             lane = x.parts[-1][0]
             for step in x.steps:
                 if isinstance(step, s.Load) and (layout := step.array.layout) is not None:

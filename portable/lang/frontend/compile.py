@@ -32,12 +32,7 @@ from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struc
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Variable
-from portable.lang.ir.kernel import (
-    Kernel,
-    Options,
-    map_block,
-    names_read,
-)
+from portable.lang.ir.kernel import Kernel, Options, map_block, names_read
 from portable.lang.ir.types import Array, ValueType
 from portable.system.console import remark
 

@@ -24,6 +24,7 @@ from portable.lang.frontend.values import (
     describe,
 )
 from portable.lang.ir import expressions as e
+from portable.lang.ir.facts import whole
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
 
@@ -220,10 +221,10 @@ def _literal(builder: Builder, x: Number, dtype: dtypes.DType) -> e.Const:
         builder.fail(
             f"the float {x!r} cannot become {dtype.short}", f"write kl.{dtype.short}({x!r})"
         )
-    low, high = range_of(dtype)
-    if not low <= x <= high:
+    held = whole(dtype)
+    if not held.low <= x <= held.high:
         builder.fail(
-            f"{x} does not fit {dtype.short}, which holds {low} to {high}",
+            f"{x} does not fit {dtype.short}, which holds {held.low} to {held.high}",
             "convert the other operand to a wider type, or write the literal in range",
         )
     return e.Const(int(x), dtype)
@@ -290,10 +291,10 @@ def cast(builder: Builder, x: Number, dtype: dtypes.DType) -> Value | Complex:
 
 def _limited(x: Value, dtype: dtypes.DType) -> Value:
     """What a float became, limited to what a narrower integer holds."""
-    low, high = range_of(dtype)
-    if low:
-        x = Value(e.Binary("max", x.expr, _alike(x, low)))
-    return Value(e.Binary("min", x.expr, _alike(x, high)))
+    held = whole(dtype)
+    if held.low:
+        x = Value(e.Binary("max", x.expr, _alike(x, held.low)))
+    return Value(e.Binary("min", x.expr, _alike(x, held.high)))
 
 
 def _alike(x: Value, number: int) -> e.Expression:
@@ -331,18 +332,11 @@ def _explicit_constant(builder: Builder, x: Number, dtype: dtypes.DType) -> Valu
     return Value(wrapped)
 
 
-def range_of(dtype: dtypes.DType) -> tuple[int, int]:
-    """The least and the greatest integer that a type holds."""
-    if dtype.kind == "u":
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
 def _saturated(x: float, dtype: dtypes.DType) -> int:
-    low, high = range_of(dtype)
+    held = whole(dtype)
     if x != x:
         return 0
-    return low if x <= low else high if x >= high else int(x)
+    return held.low if x <= held.low else held.high if x >= held.high else int(x)
 
 
 def as_bool(

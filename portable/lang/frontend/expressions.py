@@ -33,6 +33,7 @@ from portable.lang.frontend.values import (
     View,
     at_run_time,
     describe,
+    is_number,
     items_in,
     plain,
     sequence,
@@ -383,16 +384,18 @@ class CallTranslator(ExpressionTranslator):
         if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
             view = args[0] if isinstance(args[0], View) else args[0].first
             return self._view_attribute(view, "shape")[0]
-        if function is reversed and isinstance(args[0], Range) and args[0].step == 1:
-            given, step = args[0], partial(arithmetic.binary, self.builder, "sub")
-            return dataclasses.replace(
-                given, start=step(given.stop, 1), stop=step(given.start, 1), step=-1
-            )
+        if function is reversed and len(args) == 1 and not kwargs and _goes_by_one(args[0]):
+            return self._reversed(args[0])
         if function is product and any(isinstance(x, Range) for x in args) and not kwargs:
             return Product(tuple(args))
         if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
             return self._on_sequences(function, args, kwargs)
         return self._constant_call(function, args, kwargs)
+
+    def _reversed(self, over: Range) -> Range:
+        """A range of step 1 from its last number to its first."""
+        last, end = (arithmetic.binary(self.builder, "sub", x, 1) for x in (over.stop, over.start))
+        return dataclasses.replace(over, start=last, stop=end, step=-1)
 
     def _of_numbers(self, function: Any, args: tuple[Any, ...]) -> Any:
         """Python's functions of numbers, at least one of which is only known at run time."""
@@ -404,6 +407,10 @@ class CallTranslator(ExpressionTranslator):
         if function is divmod:
             return self.operate(ast.FloorDiv(), *args), self.operate(ast.Mod(), *args)
         if function is bool:
+            if not is_number(x):
+                self.builder.fail(
+                    f"bool takes a number, not {describe(x)}", "compare: write x != 0"
+                )
             return self._compare(ast.NotEq(), x, 0) if x.dtype is not bool_ else x
         if isinstance(x, Value) and (x.dtype.is_float if function is float else x.dtype.is_integer):
             return x
@@ -451,6 +458,11 @@ class CallTranslator(ExpressionTranslator):
             return self.call(word, args, kwargs)
         what = name if callable(function) else describe(function)
         self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
+
+
+def _goes_by_one(x: Any) -> bool:
+    """Whether it is a range of step 1."""
+    return isinstance(x, Range) and isinstance(x.step, int) and x.step == 1
 
 
 def _call_hint(function: Any, name: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 from portable.dtypes import DType, bool_
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_index, as_type, range_of, register_of
+from portable.lang.frontend.conversion import as_index, as_type, register_of
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.ir import expressions as e
+from portable.lang.ir import facts
 from portable.lang.ir import statements as s
-from portable.lang.ir.facts import INDEX_MARGIN
 from portable.lang.ir.types import Array, Region, Vector
 
 
@@ -49,7 +49,7 @@ def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expres
     index = as_index(builder, item)
     bounds = builder.bounds(index)
     # Between narrow bounds it may stand in a branch that constants have emptied.
-    if bounds.high < 0 and (constant or bounds.low < -INDEX_MARGIN):
+    if bounds.high < 0 and (constant or bounds.low < -facts.INDEX_MARGIN):
         what = f"the constant index {item}" if constant else "this index, whatever runs,"
         length = extent if isinstance(extent, int) else f"x.shape[{position}]"
         hint = f"indices do not wrap: count from the end by {length} - 1"
@@ -348,8 +348,8 @@ def _remark_narrowing(builder: Builder, array: Array, value: Value) -> None:
 
 def _check_literal(builder: Builder, array: Array, value: int) -> None:
     dtype = array.dtype
-    low, high = range_of(dtype)
-    if not low <= value <= high:
+    held = facts.whole(dtype)
+    if not held.low <= value <= held.high:
         builder.fail(f"{value} does not fit {dtype.short} array {array.name}")
 
 

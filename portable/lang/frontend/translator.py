@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,6 +44,7 @@ from portable.lang.frontend.source import (
 )
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.values import (
+    Call,
     Closure,
     Elements,
     Frame,
@@ -55,7 +55,6 @@ from portable.lang.frontend.values import (
     VectorRange,
     View,
     describe,
-    items_in,
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
@@ -76,19 +75,6 @@ class _End(Enum):
     LEFT = auto()
     BREAK = auto()
     CONTINUE = auto()
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """A call that is being inlined."""
-
-    function: Function | Closure
-    arguments: tuple[Any, ...]
-
-    @cached_property
-    def known(self) -> tuple[Any, ...]:
-        """What is known at compile time of its arguments; asked for where a helper calls itself."""
-        return tuple(map(_fixed_in, self.arguments))
 
 
 class Translator(BindingTranslator):
@@ -521,7 +507,7 @@ class Translator(BindingTranslator):
             self.builder.fail(f"{function.label}: {error}")
         given |= {name: constant(self.builder, default) for name, default in left_out.items()}
         caller, node, here = self.frame, self.builder.node, self.builder.location
-        call = _Call(function, tuple(given[name] for name in binder.names))
+        call = Call(function, tuple(given[name] for name in binder.names))
         self._refuse_recursion(call)
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
@@ -549,7 +535,7 @@ class Translator(BindingTranslator):
             self.builder.fail(f"{function.label}: {error}")
         given = {**function.defaults, **bound}
         caller, node, here = self.frame, self.builder.node, self.builder.location
-        call = _Call(function, tuple(given.values()))
+        call = Call(function, tuple(given.values()))
         self._refuse_recursion(call)
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
@@ -577,7 +563,7 @@ class Translator(BindingTranslator):
             names = self._outer[source] = source.outer_names()
         return names
 
-    def _refuse_recursion(self, call: _Call) -> None:
+    def _refuse_recursion(self, call: Call) -> None:
         """A helper that calls itself needs constants that change, and an end that they reach."""
         active = self.frame.active
         again = any(one.function is call.function and one.known == call.known for one in active)
@@ -589,13 +575,3 @@ class Translator(BindingTranslator):
                 "helpers are inlined; let a compile-time constant end the recursion, or write a "
                 "loop",
             )
-
-
-def _fixed_in(x: Any) -> Any:
-    """What is known of an argument at compile time; equal where calls are inlined alike."""
-    items = items_in(x)
-    if items is not None:
-        return (describe(x), *map(_fixed_in, items))
-    if isinstance(x, Value):
-        return x.type, x.weak
-    return (x.array, x.kept) if isinstance(x, View) else repr(x)

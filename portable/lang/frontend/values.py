@@ -12,6 +12,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MethodType
 from typing import Any, Final, Literal
 
@@ -19,6 +20,7 @@ from portable.dtypes import DType, int64
 from portable.errors import Location
 from portable.lang.arguments.structs import field_names, instance, label, per_class
 from portable.lang.frontend.source import FunctionSource
+from portable.lang.function import Function
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.words.word import word_of
@@ -46,7 +48,7 @@ class Frame:
         Whether ``return`` ends the work-item rather than giving a value.
     called : Location or None
         Where it was called from; None of a kernel.
-    active : tuple
+    active : tuple of Call
         The calls that it is within, from the outermost.
     loops : list of (LoopKind, int)
         The loops around the present statement, each with the depth of run-time branches it is at.
@@ -66,7 +68,7 @@ class Frame:
     outer: Mapping[str, Any]
     is_kernel: bool
     called: Location | None = None
-    active: tuple[Any, ...] = ()
+    active: tuple[Call, ...] = ()
     loops: list[tuple[LoopKind, int]] = field(default_factory=list)
     depth: int = 0
     calls: int = 0
@@ -139,6 +141,19 @@ class Closure:
 
     def __repr__(self) -> str:
         return self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call that is being inlined."""
+
+    function: Function | Closure
+    arguments: tuple[Any, ...]
+
+    @cached_property
+    def known(self) -> tuple[Any, ...]:
+        """What is known at compile time of its arguments; asked for where a helper calls itself."""
+        return tuple(map(_fixed_in, self.arguments))
 
 
 # The types of variables and of weak numbers, found by repeating the translation to a fixed point.
@@ -528,6 +543,16 @@ def plain(x: Any) -> Any:
         return x
     kind = x.kind if isinstance(x, Struct) else tuple
     return instance(kind, tuple(map(plain, items)))
+
+
+def _fixed_in(x: Any) -> Any:
+    """What is known of an argument at compile time; equal where calls are inlined alike."""
+    items = items_in(x)
+    if items is not None:
+        return (describe(x), *map(_fixed_in, items))
+    if isinstance(x, Value):
+        return x.type, x.weak
+    return (x.array, x.kept) if isinstance(x, View) else repr(x)
 
 
 def describe(x: object) -> str:

@@ -13,7 +13,7 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
-from portable.lang.ir.statements import Block
+from portable.lang.ir.statements import BLOCKS, USED, Block
 from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
 
 # Walking and rebuilding trees of the IR, so that no pass spells out every node.
@@ -26,8 +26,6 @@ _OPERANDS: Final = FieldsOf(
 )
 _GIVEN: Final = FieldsOf(lambda kind: (f.name for f in fields(kind) if f.init))
 _PARTS: Final = fields_of(*(role for role in Role if role is not Role.BLOCK))
-_BLOCKS: Final = fields_of(Role.BLOCK)
-_EVALUATED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
 
 
 def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
@@ -75,7 +73,7 @@ def operands(statement: s.Statement) -> list[e.Expression]:
 
 def reads(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement that it evaluates, not of the blocks in it."""
-    return _outermost(statement, _EVALUATED[type(statement)])
+    return _outermost(statement, USED[type(statement)])
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
@@ -84,7 +82,7 @@ def all_statements(block: s.Block) -> Iterator[s.Statement]:
     while waiting:
         statement = waiting.pop()
         yield statement
-        if names := _BLOCKS[type(statement)]:
+        if names := BLOCKS[type(statement)]:
             for name in reversed(names):
                 waiting += reversed(getattr(statement, name))
 
@@ -187,7 +185,7 @@ def map_operands(
 
 def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the blocks directly inside it."""
-    names = _BLOCKS[type(statement)]
+    names = BLOCKS[type(statement)]
     if not names:
         return statement
     return typing.cast(s.Statement, _rebuild(statement, names, change))

@@ -26,9 +26,12 @@ from portable.lang.ir.types import Array, Fragment, Region, Scope
 
 _BOUND: Final = fields_of(Role.BINDS)
 _SET: Final = fields_of(Role.SETS, Role.UPDATES)
-_TOUCHED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
 _WRITTEN: Final = fields_of(Role.WRITES, Role.UPDATES)
-_BLOCKS: Final = fields_of(Role.BLOCK)
+
+USED: Final = fields_of(Role.READS, Role.WRITES, Role.UPDATES)
+"""What a statement evaluates, reads or writes."""
+BLOCKS: Final = fields_of(Role.BLOCK)
+"""The blocks directly inside it."""
 
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
@@ -63,7 +66,7 @@ class Statement:
 
     def touched(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it reads or writes."""
-        return tuple(memory(_TOUCHED.values_in(self))) if _TOUCHED[type(self)] else ()
+        return tuple(memory(USED.values_in(self))) if USED[type(self)] else ()
 
     def written(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it may write."""
@@ -71,7 +74,7 @@ class Statement:
 
     def blocks(self) -> tuple[Block, ...]:
         """The blocks directly inside it."""
-        return tuple(_BLOCKS.values_in(self))
+        return tuple(BLOCKS.values_in(self))
 
 
 Block = tuple[Statement, ...]

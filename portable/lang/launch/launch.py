@@ -174,7 +174,7 @@ class Launcher:
             if viewed is not None:
                 args = tuple(viewed.values)
                 with viewed.scope:
-                    own = not any(map(is_recognised, given))  # else launches are without `args`
+                    own = not any(map(is_recognised, given))  # those are known by `given` itself
                     if own and any(relaunch(args, constants) for relaunch in self._relaunches):
                         return
                     plan, views, bound = self._launched(args, constants)
