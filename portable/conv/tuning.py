@@ -16,8 +16,8 @@ from portable.linalg.products.tuning import schemes, tiles_like
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
-_TILES: Final = (16, 32, 64)
-"""Of a block of Winograd's method where work-items are alone."""
+BLOCKS_ALONE: Final = (16, 32, 64)
+"""Tiles that a block of Winograd's method may have where work-items are alone."""
 
 _SHAPE: Final = ("C", "H", "W", "K", "N")
 """Channels, height, width, filters and images of the shape that an entry is for; 0 for all."""
@@ -180,7 +180,7 @@ def tiles_of_blocks(
     """
     known = _listed(capabilities, dtype, shape, table, weights=False)
     here = {choice["T"] for choice in known if choice["C"] and choice["ALGORITHM"] != "direct"}
-    return tuple(sorted(here)) or _TILES
+    return tuple(sorted(here)) or BLOCKS_ALONE
 
 
 Scheme = tuple[Parameters, int]
