@@ -105,8 +105,10 @@ _UNUSED: Final = {
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["ALGORITHM"] == "direct":
         return choice["T"] == _UNUSED["T"] and GEMM.fits(choice, dtype, capabilities)
-    blocks = capabilities.single_work_items or choice["T"] == _UNUSED["T"]
-    return blocks and all(choice[name] == _UNUSED[name] for name in _UNUSED if name != "T")
+    # Half precision is searched with channels last, where blocks are as large as there are tiles.
+    in_blocks = capabilities.single_work_items and dtype is not float16
+    size_counts = in_blocks or choice["T"] == _UNUSED["T"]
+    return size_counts and all(choice[name] == _UNUSED[name] for name in _UNUSED if name != "T")
 
 
 _LEFT_OUT: Final = {**_UNUSED, "RESIDENT": 0, **dict.fromkeys(_SHAPE, 0)}
@@ -118,7 +120,13 @@ Where work-items are alone, images with channels first are convolved by Winograd
 of ``T`` tiles.
 """
 
-SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _LEFT_OUT)
+
+def _fits_weights(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """The same where there are no blocks of ``T`` tiles."""
+    return bool(choice["T"] == _UNUSED["T"] and _fits(choice, dtype, capabilities))
+
+
+SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits_weights, _LEFT_OUT)
 """For gradients by filters, of which the columns are channels; after it comes the table of `SPACE`.
 """
 
