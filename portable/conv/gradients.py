@@ -20,7 +20,7 @@ from portable.errors import ShapeError, UnsupportedError
 from portable.interchange.libraries import prepares_for_other_libraries, takes_other_libraries
 from portable.lang.launch.call_cache import CallTraits, cached_call
 from portable.lang.launch.enqueued import repeated
-from portable.linalg.base.operands import common_dtype, overlap
+from portable.linalg.base.operands import common_dtype, require_apart
 from portable.namespace import device_of_arrays
 from portable.tune.table import recent_state, state
 
@@ -70,11 +70,12 @@ def conv2d_input_gradient(
 
 
 def _by_images(dy: Any, w: Any, x_shape: tuple[int, ...], out: Any, options: Options) -> Any:
-    kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
+    name = "conv2d_input_gradient"
+    kind = common_dtype(name, DTYPES, dy=dy, w=w, out=out)
     device = device_of_arrays(*(a for a in (dy, w, out) if a is not None))
     given = settings(**options)
     shape = _shape(tuple(x_shape), tuple(w.shape), tuple(dy.shape), given)
-    result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
+    result = _target(name, device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
     if not prod(x_shape):
         return result
     make_from_phases(device, shape, dy, w, result, given, Epilogue())
@@ -125,13 +126,14 @@ def conv2d_weight_gradient(
 
 
 def _by_filters(x: Any, dy: Any, w_shape: tuple[int, ...], out: Any, options: Options) -> Any:
-    kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
+    name = "conv2d_weight_gradient"
+    kind = common_dtype(name, DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
     given = settings(**options)
     shape = _shape(tuple(x.shape), tuple(w_shape), tuple(dy.shape), given)
     if given.algorithm == "vendor":
         raise UnsupportedError('algorithm="vendor" makes no gradient by filters; use "auto"')
-    result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
+    result = _target(name, device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
     layout, asked, precision = given.layout, given.algorithm, given.precision
@@ -210,13 +212,17 @@ def _shape(
 
 
 def _target(
-    device: Device, out: Any, shape: tuple[int, ...], kind: DType, operands: dict[str, Any]
+    operation: str,
+    device: Device,
+    out: Any,
+    shape: tuple[int, ...],
+    kind: DType,
+    operands: dict[str, Any],
 ) -> Any:
+    """A new array for a gradient, or the given one if it will do."""
     if out is None:
         return device.empty(shape, kind)
     if tuple(out.shape) != shape:
         raise ShapeError(f"out has shape {tuple(out.shape)}, the gradient {shape}")
-    for name, operand in operands.items():
-        if overlap(device, out, operand):
-            raise ShapeError(f"out overlaps {name}; pass another array")
+    require_apart(operation, device, out, operands)
     return out

@@ -447,12 +447,12 @@ def sum_gradient(method: Method, x: Any, dy: Any, dw: Any) -> None:
         Where to put the gradient.
     """
     device, shape = method.device, method.shape
-    boxed, transformed = None, isinstance(method, Winograd | WinogradBlocks)
-    if isinstance(method, Boxes) or not (transformed or is_product(shape)):
-        boxed = boxes(device, shape, method.kind, method.layout, method.choice, method.split)
     if has_few_channels(shape) and shape.window.count <= MOST_TAPS and dy.size:
         sum_groups(device, shape, method.layout, x, dy, dw)
         return
+    boxed, transformed = None, isinstance(method, Winograd | WinogradBlocks)
+    if isinstance(method, Boxes) or not (transformed or is_product(shape)):
+        boxed = boxes(device, shape, method.kind, method.layout, method.choice, method.split)
     flat = shape.window.stride == (1, 1) or boxed is None
     # Sums over pixels of all images are not rounded on their way: there is one, or wide ones.
     exact = method.layout == "NHWC" or method.kind is method.kind.register

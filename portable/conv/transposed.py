@@ -18,7 +18,6 @@ from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import Function
 from portable.linalg.base.operands import common_dtype, require_apart
 from portable.linalg.products.activation import activation_of
-from portable.linalg.products.kernels import keep
 from portable.namespace import device_of_arrays
 
 
@@ -128,7 +127,7 @@ def _fill_gaps(
 ) -> None:
     """What becomes of zeros where no tap meets the results."""
     gaps = [part for part in phases(shape) if part.shape is None]
-    if not gaps or (epilogue.bias is None and epilogue.activation is keep):
+    if not gaps or epilogue.is_empty:
         return
     space, target = device.namespace(), as_nchw(device, result, given.layout)
     zeros = device.empty((shape.channels + 1,), dtype(result.dtype))

@@ -16,8 +16,8 @@ from portable.linalg.products.tuning import schemes, tiles_like
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
-_TILES: Final = (16, 32, 64)
-"""Of a block of Winograd's method where work-items are alone."""
+BLOCKS_ALONE: Final = (16, 32, 64)
+"""Tiles that a block of Winograd's method may have where work-items are alone."""
 
 _SHAPE: Final = ("C", "H", "W", "K", "N")
 """Channels, height, width, filters and images of the shape that an entry is for; 0 for all."""
@@ -105,8 +105,10 @@ _UNUSED: Final = {
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["ALGORITHM"] == "direct":
         return choice["T"] == _UNUSED["T"] and GEMM.fits(choice, dtype, capabilities)
-    blocks = capabilities.single_work_items or choice["T"] == _UNUSED["T"]
-    return blocks and all(choice[name] == _UNUSED[name] for name in _UNUSED if name != "T")
+    # Half precision is searched with channels last, where blocks are as large as there are tiles.
+    in_blocks = capabilities.single_work_items and dtype is not float16
+    size_counts = in_blocks or choice["T"] == _UNUSED["T"]
+    return size_counts and all(choice[name] == _UNUSED[name] for name in _UNUSED if name != "T")
 
 
 _LEFT_OUT: Final = {**_UNUSED, "RESIDENT": 0, **dict.fromkeys(_SHAPE, 0)}
@@ -118,7 +120,13 @@ Where work-items are alone, images with channels first are convolved by Winograd
 of ``T`` tiles.
 """
 
-SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _LEFT_OUT)
+
+def _fits_weights(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """The same where there are no blocks of ``T`` tiles."""
+    return bool(choice["T"] == _UNUSED["T"] and _fits(choice, dtype, capabilities))
+
+
+SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits_weights, _LEFT_OUT)
 """For gradients by filters, of which the columns are channels; after it comes the table of `SPACE`.
 """
 
@@ -180,7 +188,7 @@ def tiles_of_blocks(
     """
     known = _listed(capabilities, dtype, shape, table, weights=False)
     here = {choice["T"] for choice in known if choice["C"] and choice["ALGORITHM"] != "direct"}
-    return tuple(sorted(here)) or _TILES
+    return tuple(sorted(here)) or BLOCKS_ALONE
 
 
 Scheme = tuple[Parameters, int]

@@ -11,6 +11,7 @@ import portable as pt
 from portable.backend import Device
 from portable.conv import conv2d_input_gradient, conv2d_weight_gradient
 from portable.conv.direct.adding import add_up
+from portable.errors import LaunchError, ShapeError
 
 from .reference import Case, gradients, results
 
@@ -88,3 +89,9 @@ def test_mistakes() -> None:
             conv2d_input_gradient(
                 np.zeros((1, 3, 9, 9), np.float32), w, x.shape, padding=3, algorithm="winograd2"
             )
+        same = dy.reshape(-1)[: dy.size - 9].reshape(1, 2, 3, 3)
+        with pytest.raises(ShapeError, match="conv2d_input_gradient: out overlaps dy"):
+            conv2d_input_gradient(dy, w[:, :, :1, :1], same.shape, out=same)
+        w.flags.writeable = False
+        with pytest.raises(LaunchError, match="conv2d_weight_gradient: out is read-only"):
+            conv2d_weight_gradient(x, dy, w.shape, out=w)

@@ -80,6 +80,9 @@ def test_what_is_not_read_is_not_searched() -> None:
     assert not fits(usual | {"T": 64}, pt.float32, gpu.capabilities)
     for tiles in (16, 64, 128):
         assert fits(usual | {"T": tiles}, pt.float32, core.capabilities)
+    assert not fits(usual | {"T": 64}, pt.float16, core.capabilities)
+    assert TUNABLE_WEIGHTS.space.fits(usual, pt.float32, core.capabilities)
+    assert not TUNABLE_WEIGHTS.space.fits(usual | {"T": 64}, pt.float32, core.capabilities)
     for other in ({"BM": 24}, {"BN": 16}, {"BK": 32}):
         assert not fits(usual | other, pt.float32, core.capabilities)
 

@@ -313,7 +313,7 @@ def sum_boxes(x: kl.Array, dy: kl.Array, out: kl.Array, *, PLAN: BoxPlan, ACC: A
 def arrange_filters(
     w: kl.Array, out: kl.Array, filters: kl.Scalar, merged: kl.Scalar, *, TAPS: Pair, TURNED: bool
 ) -> None:
-    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``, of five dimensions with rows of taps first.
+    """``out[r S + s, c, b, k] = w[b K + k, c, r, s]``; taps are two dimensions of an `out` of five.
 
     `TURNED`: ``w[g D + c, k of the group, R - 1 - r, S - 1 - s]``, for k of group g of D channels.
     A block of K filters is `merged` groups of so many filters, which see their own channels: others

@@ -23,7 +23,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-NOTHING: Final = Epilogue()
+_NOTHING: Final = Epilogue()
 
 _POINT: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
 _MOST_LANES: Final = 8
@@ -114,7 +114,7 @@ def add_windows(
 
 
 def add_up_windows(
-    shape: Geometry, parts: Any, out: Any, layout: Layout, epilogue: Epilogue = NOTHING
+    shape: Geometry, parts: Any, out: Any, layout: Layout, epilogue: Epilogue = _NOTHING
 ) -> None:
     """Makes images of what windows pass to their pixels.
 
@@ -128,7 +128,7 @@ def add_up_windows(
         The images, one element after the other.
     layout : {"NCHW", "NHWC"}
     epilogue : Epilogue
-        With channels first.
+        What is done to sums; with channels last nothing is.
     """
     last = layout == "NHWC"
     lanes = gcd(shape.channels, ALIGNMENT // dtype(out.dtype).itemsize, _MOST_LANES) if last else 1

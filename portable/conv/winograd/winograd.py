@@ -11,7 +11,7 @@ from portable.conv.direct.parted import PART, doubled, part_filters
 from portable.conv.geometry import Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Epilogue, Method, most_workspace
-from portable.conv.tuning import adds_exactly, parted_schemes
+from portable.conv.tuning import BLOCKS_ALONE, adds_exactly, parted_schemes
 from portable.conv.winograd.kernels import (
     TilePlan,
     Tiles,
@@ -31,8 +31,7 @@ from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 
 _BLOCKS: Final = (32, 64, 128)
-_BLOCKS_ALONE: Final = (16, 32, 64)
-"""Tiles that a block may have, for workgroups of many work-items and of one."""
+"""Tiles that a block may have, for workgroups of many work-items."""
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
@@ -87,7 +86,7 @@ class Winograd(Method):
     @cached_property
     def block(self) -> int:
         """Tiles of a block: all, where these are few."""
-        possible = _BLOCKS_ALONE if self.device.capabilities.single_work_items else _BLOCKS
+        possible = BLOCKS_ALONE if self.device.capabilities.single_work_items else _BLOCKS
         return min((n for n in possible if n >= self.total), default=possible[-1])
 
     @cached_property

@@ -130,26 +130,33 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
-    told: dict[str, Any]
-    if recording.active and (recorder := recording.current()) is not None:
-        told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
-        return recorder.operation(gemm, (a, b), told | {"activation": activation, **options})  # type: ignore[no-any-return]
+    recorder = recording.current() if recording.active else None
     away = device_elsewhere((a, b, c, bias, out), {}) if type(a) is np.ndarray else None
-    if away is not None or (is_other(a) and not (is_tensor(a) or is_recognised(a))):
-        told = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+    handed_over = recorder is not None or away is not None
+    if handed_over or (is_other(a) and not (is_tensor(a) or is_recognised(a))):
+        told: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         told |= {"activation": activation, **options}
-        if away is None:
-            return exchanged(gemm, (a, b), told)  # type: ignore[no-any-return]
-        return MovedCall(away).called(gemm, (a, b), told)  # type: ignore[no-any-return]
+        return _handed_over((a, b), told, recorder, away)  # type: ignore[no-any-return]
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
-    arrays, factors, call_key = (
-        (a, b, c, bias),
-        (alpha, beta),
-        (beta != 0, function, *options.items()),
-    )
+    call_key = beta != 0, function, *options.items()
+    arrays, factors = (a, b, c, bias), (alpha, beta)
     return cached_call(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
+
+
+def _handed_over(
+    factors: tuple[Any, Any],
+    told: dict[str, Any],
+    recorder: recording.Recorder | None,
+    away: Device | None,
+) -> Any:
+    """A call of `gemm` that is recorded, made on another device, or made of views of arrays."""
+    if recorder is not None:
+        return recorder.operation(gemm, factors, told)
+    if away is not None:
+        return MovedCall(away).called(gemm, factors, told)
+    return exchanged(gemm, factors, told)
 
 
 _CALLS: Final = CallTraits(alike=((0, 1), (2, 4)))
