@@ -261,13 +261,17 @@ def parted_schemes(capabilities: Capabilities, product: Product) -> tuple[Scheme
         tiles = _tiles(choice, product)
         room = max(1, _AT_WORK // choice["WORKGROUP"]) * units
         parts = max(1, min(room // tiles, product.k // choice["BK"] // _FEWEST_STEPS))
-        cost = -(-tiles // units) * choice["BM"] * choice["BN"] * (1 + _STEP * at)
-        ranked.append((cost, choice, parts))
+        ranked.append((_results(choice, -(-tiles // units), at), choice, parts))
     return tuple((choice, parts) for _, choice, parts in sorted(ranked, key=lambda x: x[0]))
 
 
 def _tiles(choice: Parameters, product: Product) -> int:
     return int(-(-product.m // choice["BM"]) * -(-product.n // choice["BN"]) * product.batch)
+
+
+def _results(choice: Parameters, tiles: int, at: int) -> float:
+    """Results of so many tiles, those beyond the matrix among them, for a choice at that place."""
+    return float(tiles * choice["BM"] * choice["BN"] * (1 + _STEP * at))
 
 
 def _ranked(
@@ -332,7 +336,13 @@ def sum_choices(
     """
     rows, columns, taps = size
     product = Product(rows, columns, shape.images * prod(shape.result), taps)
-    own = () if split else _direct(device.capabilities, dtype, shape, table, weights=True)
+    listed = () if split else _direct(device.capabilities, dtype, shape, table, weights=True)
+
+    def cost(choice: Parameters) -> tuple[bool, float]:
+        results = _results(choice, _tiles(choice, product), listed.index(choice))
+        return not choice["C"], results
+
+    own = sorted(listed, key=cost)  # those for just this shape first
     more = schemes(device, tiles_like(dtype), "tf32" if split else "auto", product)
     return (*own, *(choice for choice, _ in more))
 

@@ -18,6 +18,7 @@ from portable.conv.direct.windows import FewFilters
 from portable.conv.geometry import Geometry, geometry
 from portable.conv.method import Method
 from portable.conv.route import route
+from portable.conv.tuning import sum_choices
 from portable.conv.winograd.blocks import WinogradBlocks
 from portable.conv.winograd.winograd import Winograd
 from portable.dtypes import DType, float16, float32
@@ -166,3 +167,13 @@ def test_patches_of_first_layers_of_halves_have_tiles_as_wide_as_filters(images:
     assert asked // each == min(images, 8)  # whose patches the last cache keeps
     (choice, parts), rows = method._schemes[0], 128 if images == 1 else 256
     assert (choice["BM"], choice["BN"], parts) == (rows, 64, 1)
+
+
+@pytest.mark.parametrize(("filters", "channels", "edge"), [(64, 64, 64), (256, 256, 128)])
+def test_tiles_of_gradients_by_filters_are_no_larger_than_these(
+    filters: int, channels: int, edge: int
+) -> None:
+    device = pt.device("simulator:h200")
+    shape = geometry((8, channels, 28, 28), (filters, channels, 3, 3), (1, 1), (1, 1), (1, 1), 1)
+    first, *_ = sum_choices(device, float16, shape, (filters, channels, 9), state())
+    assert (first["BM"], first["BN"]) == (edge, edge)
