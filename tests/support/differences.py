@@ -181,7 +181,7 @@ def assert_gradients(
             if abs(told - slopes[-1]) <= rtol * max(scale, abs(slopes[-1])):
                 break
         else:
-            if retries and max(slopes) - min(slopes) > 0.02 * max(map(abs, slopes)):
+            if retries and max(slopes) - min(slopes) > 0.05 * max(map(abs, slopes)):
                 continue  # so steep or rough that differences say nothing
             raise AssertionError(f"the derivative is {told}; differences give {slopes}")
 
