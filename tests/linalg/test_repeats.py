@@ -43,4 +43,5 @@ def test_either_of_two_pieces_may_be_done_first(
         a = random((300, 300), "float32", seed)
         q, r = on(device, qr, a)
         assert ratio(q @ r - a, a) < 30
-    assert len(calls) > 1  # of the matrices before those whose launches are a graph
+    # Of each matrix but the one whose launches are recorded; graphs take in all that come later.
+    assert len(calls) > (4 if type(device).replay is Device.replay else 1)
