@@ -60,7 +60,17 @@ class _Bound:
         if name in self._creation:
             attribute = _bound(attribute, self._device)
             setattr(self, name, attribute)
+        elif self._of_several and callable(attribute) and not isinstance(attribute, type):
+            attribute = _on_device(attribute, self._device)
+            setattr(self, name, attribute)
         return attribute
+
+    @cached_property
+    def _of_several(self) -> bool:
+        """Whether the library makes results on its current device, which may be another one."""
+        if type(self._device).stream_scope is Device.stream_scope:
+            return False
+        return len(registry.devices_of_backend(self._device.backend)) > 1
 
     def __dir__(self) -> list[str]:
         names = (n for n in dir(self._namespace) if not n.startswith("_") or n.startswith("__"))
@@ -180,6 +190,17 @@ def _refuse_huge(shape: Any) -> None:
     extents = shape if isinstance(shape, tuple | list) else (shape,)
     if all(isinstance(extent, int) for extent in extents):
         bytes_of(extents, 1)
+
+
+def _on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any]:
+    """A function of arrays whose results are made on the device."""
+
+    @wraps(function)
+    def on_this_device(*args: Any, **kwargs: Any) -> Any:
+        with device.stream_scope():
+            return function(*args, **kwargs)
+
+    return on_this_device
 
 
 def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from portable.errors import (
 )
 from portable.lang.kernel import kernel
 from portable.linalg import gemm
+from portable_backends.simulator.backend import SimulatorDevice
 
 
 @pytest.mark.needs_processor
@@ -239,3 +243,41 @@ def test_what_jax_traces_is_told_from_arrays() -> None:
     kind = type("DynamicJaxprTracer", (), {"__module__": "jax._src.interpreters.partial_eval"})
     with pytest.raises(TypeError, match=r"DynamicJaxprTracer of JAX is no array: .*pure_callback"):
         namespace.device_of(kind())
+
+
+class _OneOfTwo(SimulatorDevice):
+    """A device of a library that makes arrays on its current device, as CuPy does."""
+
+    current = 0
+
+    @contextmanager
+    def stream_scope(self) -> Iterator[None]:
+        before, _OneOfTwo.current = _OneOfTwo.current, 1
+        yield
+        _OneOfTwo.current = before
+
+    def namespace(self) -> Any:
+        def negative(x: object) -> int:
+            return self.current
+
+        return SimpleNamespace(
+            __array_api_version__="2024.12", negative=negative, linalg=SimpleNamespace(inv=negative)
+        )
+
+
+def test_functions_of_arrays_make_their_results_on_the_namespaces_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = _OneOfTwo()
+    monkeypatch.setattr(registry, "devices_of_backend", lambda name: (device, device))
+    xp = namespace.BoundNamespace(device)
+    assert xp.negative(2) == xp.linalg.inv(2) == 1
+    assert _OneOfTwo.current == 0
+
+
+def test_results_lie_beside_operands_of_each_device_of_a_backend(device: Device) -> None:
+    for other in registry.devices_of_backend(device.backend):
+        xp = portable.xp(other)
+        x = xp.ones(3, dtype=xp.float32)
+        made = (xp.zeros_like(x), xp.sum(x), xp.linalg.outer(x, x), xp.concat([x, x]))
+        assert {namespace.device_of(array) for array in made} == {namespace.device_of(x)}
