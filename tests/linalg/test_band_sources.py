@@ -27,7 +27,13 @@ from portable.linalg.bands.plan import Layout
 from portable.linalg.bands.ring import ring_packs
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_kernel
-from portable.linalg.singular_values.bidiagonal import Search, bisect, count_table, squares
+from portable.linalg.singular_values.bidiagonal import (
+    Search,
+    bisect,
+    count_table,
+    squares,
+    tridiagonal,
+)
 from tests.support.compilers import (
     CUDA,
     HIP,
@@ -92,6 +98,7 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     d = np.empty(9, register.numpy)
     q, table = np.empty((2, 9), register.numpy), np.empty(16, integer.numpy)
     line, search = (64, 1, 1), Search(24, 2, split=3, lanes=1, vectors=1, integer=integer)
+    lines, minors = np.empty((3, 8), register.numpy), search._replace(minors=True)
     layout = Layout(3 * u, 2 * u)
     scale = {"LAYOUT": layout, "TARGET": 8}
     return [
@@ -103,6 +110,9 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
         program(squares, capabilities, line, d, d, d, q),
         program(count_table, capabilities, line, q, table, SEARCH=search),
         program(bisect, capabilities, line, q, table, d, d, SEARCH=search),
+        program(tridiagonal, capabilities, line, d, d, d, lines),
+        program(count_table, capabilities, line, lines, table, SEARCH=minors),
+        program(bisect, capabilities, line, lines, table, d, d, SEARCH=minors),
     ]
 
 

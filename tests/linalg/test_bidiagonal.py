@@ -14,7 +14,7 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.lang.kernel import kernel
 from portable.linalg import bidiagonal_svd, bidiagonal_svdvals
-from portable.linalg.singular_values.bidiagonal import divided_by_roots, search_for
+from portable.linalg.singular_values.bidiagonal import bisected, divided_by_roots, search_for
 from tests.linalg.spectral_matrices import check_svd
 from tests.support.lapack import bdsqr
 
@@ -115,6 +115,36 @@ def test_quotients_by_roots_are_as_good_as_divisions(device: Device) -> None:
     errors = quotients[4:] / (x[4:].astype(np.float64) / by[4:]) - 1
     assert np.abs(errors).max() < 2.0**-23
     assert abs(errors.mean()) < 2.0**-27
+
+
+FLAT = {
+    "random": lambda n, rng: (rng.standard_normal(n), rng.standard_normal(n - 1)),
+    "equal": lambda n, rng: (np.full(n, 1 / 3), np.zeros(n - 1)),
+    "zeros": lambda n, rng: (np.arange(n) % 3 > 0, np.arange(n - 1) % 4 > 0),
+    "one": lambda n, rng: (np.arange(n) == n // 2, np.zeros(n - 1)),
+    "close": lambda n, rng: (1 + 1e-7 * rng.standard_normal(n), np.full(n - 1, 1e-9)),
+    "falling": lambda n, rng: (np.logspace(0, -30, n), np.logspace(0, -30, n)[1:]),
+    "rising": lambda n, rng: (np.logspace(-30, 0, n), np.logspace(-30, 0, n)[1:]),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("n", [1, 4, 30])
+def test_squares_as_accurate_as_the_largest(device: Device, n: int, name: str, dtype: str) -> None:
+    """By signs of minors, which are near 0 for many rows of equal or vanishing entries."""
+    d, e = (x.astype(dtype) for x in FLAT[name](n, np.random.default_rng(n)))
+    matrix = (np.diag(d) + np.diag(e, 1)[:n, :n]).astype(np.float64)
+    bound = 1.001 * np.abs(matrix.T @ matrix).sum(0).max() + 1e-3
+    values = device.empty((n,), kl.f32 if dtype == "float32" else kl.f64)
+    largest = device.from_numpy(np.array([bound**0.5], dtype))
+    pair = device.from_numpy(d), device.from_numpy(e)
+    bisected(device, pair, largest, values, relative=False)
+    found = device.to_numpy(values).astype(np.float64)
+    assert np.all(np.diff(found) <= 0)
+    wanted = bdsqr(*(x.astype(np.float64) for x in (d, e)))
+    room = 4 if dtype == "float32" else 8  # LAPACK is five off the exact ones itself
+    assert np.abs(found**2 - wanted**2).max() <= room * np.finfo(dtype).eps * bound
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,6 +10,10 @@ Squares are bisected as bit patterns, which positive floating-point numbers are 
 steps as the type has bits reach any of them. All values go down the same tree of midpoints, hence
 they come out sorted even where a count is off by rounding; the counts at the tree's upper nodes
 are worked out once for all in a table.
+
+Where small values need be no more accurate than the largest, work-items that are many count changes
+of sign among the leading minors of ``B^T B - x^2`` instead, which are two products and a sum each,
+without a division (J. Wilkinson, "The Algebraic Eigenvalue Problem", 5.38).
 """
 
 from __future__ import annotations
@@ -32,14 +36,22 @@ from portable.typing import ArrayT
 TREE_BITS: Final = {"f32": 31, "f64": 63}
 """Bits that order the positive numbers of a type."""
 
+_MINOR_BITS: Final = {"f32": 28, "f64": 58}
+"""Of numbers below 2: what is left of them is a quarter of a type's roundoff of 1 at most."""
+
+_LINES: Final = 4
+"""Rows after which minors are scaled."""
+
 
 @function
-def scaled_target(kind: Any) -> int:
+def scaled_target(kind: Any, MINORS: bool) -> int:
     """The exponent that the largest entry is scaled to.
 
-    What a small pivot carries to the next row then overflows only where it is so large that nothing
-    added to it would count.
+    Squares are below 1 for minors; else what a small pivot carries to the next row overflows only
+    where it is so large that nothing added to it would count.
     """
+    if MINORS:
+        return -1
     return 48 if kind == kl.f32 else 480
 
 
@@ -48,13 +60,41 @@ def squares(d: kl.Array, e: kl.Array | None, largest: kl.Array, q: kl.Array) -> 
     """``q[0] = d^2`` and ``q[1] = e^2``, scaled by a power of two; `e` may be None."""
     i = kl.global_id(0)
     if i < q.shape[1]:
-        field = power_bits(largest[0], scaled_target(q.dtype))
+        field = power_bits(largest[0], scaled_target(q.dtype, False))
         on = scaled_by(kl.cast(d[i], q.dtype), field, 1)
         q[0, i] = on * on
         q[1, i] = 0
         if e is not None and i < e.shape[0]:
             off = scaled_by(kl.cast(e[i], q.dtype), field, 1)
             q[1, i] = off * off
+
+
+@kernel
+def tridiagonal(d: kl.Array, e: kl.Array | None, largest: kl.Array, q: kl.Array) -> None:
+    """The diagonal of ``B^T B`` and squares of what is beside it; `_LINES` rows of both in a row.
+
+    Squares that would let minors vanish are made as large as does no harm. Rows behind the matrix
+    change no sign.
+    """
+    i, n, kind = kl.global_id(0), d.shape[0], q.dtype
+    if i < q.shape[0] * _LINES:
+        on, off = kl.cast(2, kind), kl.cast(0, kind)
+        if i < n:
+            field, before = power_bits(largest[0], scaled_target(kind, True)), off
+            own = scaled_by(kl.cast(d[i], kind), field, 1)
+            if e is not None and i > 0:
+                before = scaled_by(kl.cast(e[i - 1], kind), field, 1)
+                off = before * scaled_by(kl.cast(d[i - 1], kind), field, 1)
+            on = kl.fma(before, before, own * own)
+            off = kl.maximum(off * off, least_pivot(kind) * least_pivot(kind) / 4)
+        q[i // _LINES, i % _LINES] = on
+        q[i // _LINES, _LINES + i % _LINES] = off
+
+
+@function
+def least_pivot(kind: Any) -> Any:
+    """What pivots are made at least, by a quarter of a roundoff of the largest number."""
+    return kl.cast(2.0**-26 if kind == kl.f32 else 2.0**-55, kind)
 
 
 class Search(NamedTuple):
@@ -71,6 +111,8 @@ class Search(NamedTuple):
         Neighbouring values of a vector, and vectors of a work-item.
     integer : DType
         Of bits and counts, as wide as the numbers.
+    minors : bool
+        Whether minors are counted, and numbers bisected as they are.
     """
 
     bits: int
@@ -79,6 +121,7 @@ class Search(NamedTuple):
     lanes: int
     vectors: int
     integer: Any
+    minors: bool = False
 
     @property
     def values(self) -> int:
@@ -117,8 +160,44 @@ def divided_by_roots(x: kl.Scalar, by: kl.Scalar) -> Any:
 
 
 @function
+def changes_of_sign(q: kl.Array, point: kl.Scalar, INT: Any) -> Any:
+    """How many of the squared singular values lie below a point, by minors.
+
+    Of two neighbours one is no smaller than a pivot times the larger of those before, so that no
+    four rows leave a type's range.
+    """
+    kind, zero = q.dtype, kl.cast(0, q.dtype)
+    least, bits = least_pivot(kind), kind.itemsize * 8
+    mantissa, bias = (23, 127) if kind == kl.f32 else (52, 1023)
+    minor, before, changes = zero + 1, zero, 0
+    for line in kl.range(q.shape[0], unroll=4):
+        on, off = kl.vload(q, line, 0, lanes=_LINES), kl.vload(q, line, _LINES, lanes=_LINES)
+        for i in kl.static_range(_LINES):
+            pivot = on[i] - point
+            pivot = kl.where(kl.abs(pivot) > least, pivot, kl.copysign(least, pivot))
+            following = kl.fma(pivot, minor, -(off[i] * before))
+            changed = kl.bitcast(following, INT) ^ kl.bitcast(minor, INT)
+            changes = changes - kl.cast(changed >> (bits - 1), kl.i32)
+            before, minor = minor, following
+        own, other = (kl.bitcast(kl.abs(x), INT) for x in (minor, before))
+        exponent = kl.maximum(own, other) >> mantissa  # as positive numbers are ordered by bits
+        scale = kl.bitcast((kl.cast(2 * bias, INT) - exponent) << mantissa, kind)
+        minor, before = minor * scale, before * scale
+    return kl.cast(changes, INT)
+
+
+@function
 def counted(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> None:
-    """How many of the squared singular values lie below each point.
+    """How many of the squared singular values lie below each point."""
+    if SEARCH.minors:
+        counts[0] = changes_of_sign(q, points[0], SEARCH.integer)
+    else:
+        count_pivots(q, points, counts, SEARCH)
+
+
+@function
+def count_pivots(q: kl.Array, points: kl.Array, counts: kl.Array, SEARCH: Search) -> None:
+    """The same by pivots.
 
     Several vectors go down the rows side by side, since each waits for its divisions. Where a
     pivot vanished, the next quotient is infinite and the one after it infinity by infinity, whose
@@ -154,6 +233,14 @@ def bits_below(table: kl.Array, SEARCH: Search) -> Any:
     return SEARCH.bits + kl.clz(kl.cast(table.shape[0], kl.i32)) - 31
 
 
+@function
+def number_of(bits: kl.Scalar, kind: Any, SEARCH: Search) -> Any:
+    """The square that stands for bits."""
+    if SEARCH.minors:
+        return kl.cast(bits, kind) * 2.0 ** (1 - SEARCH.bits)
+    return kl.bitcast(bits, kind)
+
+
 @kernel
 def count_table(q: kl.Array, table: kl.Array, *, SEARCH: Search) -> None:
     """``table[i]``: how many squared singular values lie below i and zeros in all lower bits."""
@@ -168,7 +255,7 @@ def count_table(q: kl.Array, table: kl.Array, *, SEARCH: Search) -> None:
         for lane in kl.static_range(LANES):
             node = kl.minimum(first + (v * LANES + lane), table.shape[0] - 1)
             bits[lane] = kl.minimum(kl.cast(node, INT) << below, kl.cast(largest, INT))
-        points[v] = kl.bitcast(kl.vload(bits, 0, lanes=LANES), kind)
+        points[v] = number_of(kl.vload(bits, 0, lanes=LANES), kind, SEARCH)
     counted(q, points, counts, SEARCH)
     for v in kl.static_range(VECTORS):
         for lane in kl.static_range(LANES):
@@ -199,7 +286,8 @@ def bisect(
     nothing, and only loops over vectors are unrolled, since a processor's compiler is slow. Many
     work-items count at all nodes of several levels at once, since they wait for divisions anyhow.
     """
-    kind, n, LANES, VECTORS, INT = q.dtype, q.shape[1], SEARCH.lanes, SEARCH.vectors, SEARCH.integer
+    kind, LANES, VECTORS, INT = q.dtype, SEARCH.lanes, SEARCH.vectors, SEARCH.integer
+    n = values.shape[0]
     TEAM, SPLIT = SEARCH.team, SEARCH.split
     first, below = kl.global_id(0) // TEAM * SEARCH.values, bits_below(table, SEARCH)
     item = kl.cast(kl.local_id(0) % TEAM + 1, INT)
@@ -219,14 +307,14 @@ def bisect(
     for level in range(below - SPLIT, SEARCH.left - 1, -SPLIT):
         shift = kl.cast(level, INT)
         for v in kl.static_range(VECTORS):
-            points[v] = kl.bitcast(low[v] + kl.splat(item << shift, LANES), kind)
+            points[v] = number_of(low[v] + kl.splat(item << shift, LANES), kind, SEARCH)
         counted(q, points, counts, SEARCH)
         for v in kl.static_range(VECTORS):
             steps = kl.where(counts[v] <= rank[v], one, zero)
             if TEAM > 1:
                 steps = kl.workgroup_reduce(kl.add, kl.where(item < TEAM, steps, zero), width=TEAM)
             low[v] = low[v] + (steps << shift)
-    field = power_bits(largest[0], scaled_target(kind))
+    field = power_bits(largest[0], scaled_target(kind, SEARCH.minors))
     for v in kl.static_range(VECTORS):
         kl.vstore(scratch, 0, low[v])
         for lane in kl.range(LANES, unroll=1):
@@ -240,11 +328,12 @@ def singular_value(bits: kl.Scalar, field: kl.Scalar, kind: Any, SEARCH: Search)
     """What is found where all but the lowest bits of its square are known."""
     half = kl.cast((1 << SEARCH.left) >> 1, SEARCH.integer)
     middle = kl.where(bits > 0, bits + half, bits)
-    return scaled_by(kl.sqrt(kl.bitcast(middle, kind)), field, -1)
+    return scaled_by(kl.sqrt(number_of(middle, kind, SEARCH)), field, -1)
 
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
+_LEFT_OF_MINORS: Final = 1
 _WORKGROUP: Final = 64
 SPLITS: Final = (5, 4, 3, 2, 1)
 """Levels of a pass that are tried: the nodes of five are a sub-group of 32 work-items."""
@@ -255,6 +344,9 @@ _MORE_LEVELS: Final = 16
 
 _ITEMS_PER_UNIT: Final = 512
 """Work-items of a unit beyond which they wait for each other rather than for their divisions."""
+
+_ITEMS_OF_MINORS: Final = 128
+"""The same without divisions."""
 
 
 @takes_other_libraries
@@ -336,7 +428,14 @@ def checked_length(operation: str, d: Any, e: Any) -> int:
     return int(d.shape[0])
 
 
-def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: Any) -> None:
+def bisected(
+    device: Device,
+    diagonals: tuple[Any, Any],
+    largest: Any,
+    values: Any,
+    *,
+    relative: bool = True,
+) -> None:
     """Puts the singular values of a bidiagonal matrix that is not empty into `values`.
 
     Parameters
@@ -349,13 +448,17 @@ def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: A
         A number that no entry exceeds by much, and that they do not stay far below.
     values : array, shape (n,)
         Where the values go, the largest first.
+    relative : bool
+        Whether small values are to be as accurate as large ones, and not their squares beside that
+        of `largest`, which none exceeds then.
     """
-    n = values.shape[0]
+    n, can = int(values.shape[0]), device.capabilities
     d, e = diagonals[0], diagonals[1] if n > 1 else None
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
-    q = device.empty((2, n), kind)
-    squares[n, _WORKGROUP](d, e, largest, q)
-    search, levels, workgroup = search_for(n, kind, device.capabilities)
+    search, levels, workgroup = search_for(n, kind, can, relative or can.single_work_items)
+    lines = -(-n // _LINES)
+    q = device.empty((lines, 2 * _LINES) if search.minors else (2, n), kind)
+    (tridiagonal if search.minors else squares)[lines * _LINES, _WORKGROUP](d, e, largest, q)
     table = device.empty((1 << levels,), search.integer)
     items = -(-(1 << levels) // search.values), -(-n // search.values) * search.team
     count_table[items[0], workgroup](q, table, SEARCH=search)
@@ -363,7 +466,9 @@ def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: A
 
 
 @lru_cache(maxsize=1024)
-def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int]:
+def search_for(
+    n: int, kind: DType, can: Capabilities, relative: bool = True
+) -> tuple[Search, int, int]:
     """How n values are searched for: by a table of how many levels, in workgroups of how many.
 
     Across vector lanes where a work-item has a core to itself, and several vectors hide each
@@ -379,23 +484,28 @@ def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int
         Of the matrix.
     can : Capabilities
         Of the device.
+    relative : bool
+        As of `bisected`; work-items alone know no other way.
     """
     bits, left = TREE_BITS[kind.short], _LEFT[kind.short]
+    if not relative:
+        bits, left = _MINOR_BITS[kind.short], _LEFT_OF_MINORS
     integer = kl.i32 if kind is kl.f32 else kl.i64
     levels = max(1, (n - 1).bit_length())
     if can.single_work_items:
         lanes = min(can.vector_bytes, 32) // kind.itemsize
         return Search(bits, left, 1, lanes, _VECTORS, integer), levels, 1
-    split, levels = _levels_together(n, levels, bits - left, can)
-    return Search(bits, left, split, 1, 1, integer), levels, _WORKGROUP
+    room = can.compute_units * (_ITEMS_PER_UNIT if relative else _ITEMS_OF_MINORS)
+    split, levels = _levels_together(n, levels, bits - left, room)
+    return Search(bits, left, split, 1, 1, integer, not relative), levels, _WORKGROUP
 
 
-def _levels_together(n: int, least: int, bits: int, can: Capabilities) -> tuple[int, int]:
+def _levels_together(n: int, least: int, bits: int, room: int) -> tuple[int, int]:
     """Levels of a pass, and of the table, at least so many: those that take the least time.
 
-    More of them take fewer passes, until units have no time for all nodes.
+    More of them take fewer passes, until units have no time for all nodes: for more work-items than
+    they have room for.
     """
-    room = can.compute_units * _ITEMS_PER_UNIT
 
     def time(choice: tuple[int, int]) -> float:
         split, levels = choice

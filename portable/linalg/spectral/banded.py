@@ -177,7 +177,7 @@ def _symmetric(
     d, e = _chased(device, ab, chosen[:1], Kept(None, hops))
     if not wanted:
         singular = device.empty((n,), kind)
-        bisected(device, (d[0], e[0, : n - 1]), chosen[:1], singular)
+        bisected(device, (d[0], e[0, : n - 1]), chosen[:1], singular, relative=False)
         store_shifted[n, _LINE](singular, bound, chosen, largest, values, TARGET=SCALED_TO)
         return None
     on, off = device.empty((1, n), kind), device.empty((1, n), kind)
