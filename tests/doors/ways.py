@@ -257,6 +257,7 @@ STEPS: Final = frozenset(
         "squares",
         "store_values",
         "take_lines",
+        "tridiagonal",
         "unrotate",
     }
 )
