@@ -345,7 +345,7 @@ _MORE_LEVELS: Final = 16
 _ITEMS_PER_UNIT: Final = 512
 """Work-items of a unit beyond which they wait for each other rather than for their divisions."""
 
-_ITEMS_OF_MINORS: Final = 128
+_ITEMS_OF_MINORS: Final = 256
 """The same without divisions."""
 
 
