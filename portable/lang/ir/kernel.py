@@ -14,7 +14,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
 from portable.lang.ir.statements import BLOCKS, USED, Block
-from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
+from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, lanes_of, scalar_of
 
 # Walking and rebuilding trees of the IR, so that no pass spells out every node.
 
@@ -391,8 +391,8 @@ def constant(value: float, kind: ValueType) -> e.Expression:
 
 
 def splat(x: e.Expression, kind: ValueType) -> e.Expression:
-    """A scalar in every lane."""
-    return e.Splat(x, kind) if isinstance(kind, Vector) else x
+    """A scalar in every lane of a vector type; what is a vector, or is to be none, as it is."""
+    return e.Splat(x, kind) if isinstance(kind, Vector) and lanes_of(x.type) == 1 else x
 
 
 def like(kind: ValueType, scalar: DType) -> ValueType:

@@ -25,7 +25,7 @@ from portable.lang.ir.kernel import (
     map_block,
     map_blocks,
 )
-from portable.lang.ir.types import LANES, Array, Region, Vector
+from portable.lang.ir.types import LANES, Array, Region, vector_type
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
@@ -344,7 +344,7 @@ class _Lowering:
         body: list[s.Statement] = []
         for part in parts:
             name = self._name(tile, "value").name
-            value = e.Variable(name, Vector(kind, lanes) if lanes > 1 else kind)
+            value = e.Variable(name, vector_type(kind, lanes))
             axes = tile.dims(source)[-1], tile.dims(target)[-1]
             index = tile.index(source, at)
             body.append(s.Load(value, source.array, index, tile.loc, axes[0], part))

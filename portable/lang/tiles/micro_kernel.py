@@ -19,7 +19,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import both, constant, splat
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Array, Fragment, Region, Space, Use
+from portable.lang.ir.types import Array, Fragment, Region, Space, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, inside, place
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
@@ -40,7 +40,6 @@ from portable.lang.tiles.work import (
     mul,
     smaller,
     stored,
-    vector_type,
 )
 
 _Tile = tuple[e.Expression, e.Expression]

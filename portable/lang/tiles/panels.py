@@ -17,10 +17,10 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir.kernel import both, constant
 from portable.lang.ir.statements import FEW
-from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.ir.types import Array, Layout, Region, vector_type
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
-from portable.lang.tiles.work import Code, add, clamp, mul, vector_type
+from portable.lang.tiles.work import Code, add, clamp, mul
 
 # The size of micro-tiles: what part of an accumulator a CPU keeps in its vector registers.
 

@@ -27,8 +27,8 @@ from portable.lang.ir.kernel import (
     subexpressions,
 )
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Fragment, Vector
-from portable.lang.tiles.work import Code, add, vector_type
+from portable.lang.ir.types import Fragment, Vector, vector_type
+from portable.lang.tiles.work import Code, add
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)

@@ -30,7 +30,6 @@ from portable.lang.ir.types import (
     Layout,
     Space,
     ValueType,
-    Vector,
     scalar_of,
 )
 
@@ -259,11 +258,6 @@ class Code:
 
     def _number(self, x: e.Expression | int) -> e.Expression:
         return self.index(x) if isinstance(x, int) else x
-
-
-def vector_type(dtype: DType, lanes: int) -> ValueType:
-    """A vector type, or the scalar type for one lane."""
-    return dtype if lanes == 1 else Vector(dtype, lanes)
 
 
 def stored(value: e.Expression, fragment: Fragment) -> e.Expression:
