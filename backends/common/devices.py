@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from portable.backend import (
     ArrayView,
     Capabilities,
     Device,
-    Executable,
     MemoryUse,
     Program,
     ViewCode,
@@ -22,49 +21,6 @@ from portable.interchange.tensors import is_tensor, place_of
 
 if TYPE_CHECKING:
     from portable.array.array import Array
-
-# What devices have in common whose kernels an OpenCL driver compiles and runs.
-
-
-class DriverRuntime(Protocol):
-    """A driver that compiles, as `portable_backends.opencl.runtime.Runtime` does."""
-
-    def compile(self, program: Program) -> Executable:
-        """What `portable.backend.Device` says, as of the others."""
-
-    def facts(self) -> dict[str, str]:
-        """What programs depend on beside their source."""
-
-    def export(self, program: Program) -> bytes:
-        """The binary."""
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """From the binary."""
-
-    def synchronize(self) -> None:
-        """Wait for all launches."""
-
-
-class RuntimeDevice(Device):
-    """A device that compiles through a driver's runtime, which its constructor makes."""
-
-    _runtime: DriverRuntime
-
-    def compile(self, program: Program) -> Executable:
-        """Compile with the device's driver."""
-        return self._runtime.compile(program)
-
-    def program_facts(self) -> dict[str, str]:
-        """Drivers take their own binaries alone."""
-        return self._runtime.facts()
-
-    def export(self, program: Program) -> bytes:
-        """The driver's binary."""
-        return self._runtime.export(program)
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """Load the driver's binary."""
-        return self._runtime.load(program, code)
 
 
 class ArrayDevice(Device):

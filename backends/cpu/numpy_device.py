@@ -20,7 +20,8 @@ from portable.backend.queues import HostMark, Mark
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
 from portable_backends.common.addresses import address_of
-from portable_backends.common.devices import RuntimeDevice, host_memory_use
+from portable_backends.common.devices import host_memory_use
+from portable_backends.opencl.backend import RuntimeDevice
 
 _DLPACK_CPU: Final = 1
 
@@ -160,10 +161,6 @@ class CPUDevice(NumPyDevice, RuntimeDevice):
         self._runtime = Runtime(device, self.capabilities, name, blocking=True)
         largest = self.capabilities.max_allocation
         self._memory = memory_of(device, self._runtime.context, largest)
-
-    def synchronize(self) -> None:
-        """Wait for other threads' launches; this thread's own are finished already."""
-        self._runtime.synchronize()
 
 
 def _fine_grain_system() -> int:

@@ -13,19 +13,47 @@ from portable.backend import (
     ArrayView,
     Backend,
     Device,
+    Executable,
     MemoryUse,
+    Program,
     Refused,
     Unavailable,
     bytes_of,
 )
 from portable.backend.queues import Mark, Queue
 from portable.dtypes import DType
-from portable_backends.common.devices import ArrayDevice, RuntimeDevice
+from portable_backends.common.devices import ArrayDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
     from portable_backends.opencl.replay import Replay
     from portable_backends.opencl.runtime import Runtime
+
+
+class RuntimeDevice(Device):
+    """A device whose kernels an OpenCL driver compiles and runs, which its constructor makes."""
+
+    _runtime: Runtime
+
+    def compile(self, program: Program) -> Executable:
+        """Compile with the device's driver."""
+        return self._runtime.compile(program)
+
+    def program_facts(self) -> dict[str, str]:
+        """Drivers take their own binaries alone."""
+        return self._runtime.facts()
+
+    def export(self, program: Program) -> bytes:
+        """The driver's binary."""
+        return self._runtime.export(program)
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """Load the driver's binary."""
+        return self._runtime.load(program, code)
+
+    def synchronize(self) -> None:
+        """Wait for all that was enqueued."""
+        self._runtime.synchronize()
 
 
 class OpenCLDevice(ArrayDevice, RuntimeDevice):
@@ -40,8 +68,6 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
     """
 
     backend = "opencl"
-
-    _runtime: Runtime
 
     def __init__(self, device: Any, name: str) -> None:
         import pyopencl as cl
@@ -149,10 +175,6 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
 
         return in_place(self._runtime, array)
 
-    def synchronize(self) -> None:
-        """Wait for the queue."""
-        self._runtime.synchronize()
-
     def mark(self) -> Mark:
         """A marker in the current queue."""
         return self._runtime.mark()
@@ -164,7 +186,8 @@ class OpenCLDevice(ArrayDevice, RuntimeDevice):
 
     def memory(self) -> MemoryUse:
         """Of the pools of all queues; OpenCL does not say what is free."""
-        further = (queue.pool for queue in list(self._runtime.further))
+        further = [queue.pool for queue in list(self._runtime.further)]
+        further += [queue.pool for queue in list(self._runtime.captures)]
         pools = [self._pool, *(pool for pool in further if pool is not None)]
         return MemoryUse(
             sum(pool.active_bytes for pool in pools),

@@ -7,6 +7,18 @@
 %Step = type { i64, ptr, [3 x i64], [3 x i64] }       ; what it is, kernel, ndrange, workgroup
 %Job = type { ptr, ptr, ptr, ptr, i64, [0 x %Step] }  ; enqueue a kernel, a barrier; flush, release
 
+define internal void @let_go(ptr %at, ptr %release) {  ; of an event, if there is one
+  %event = load ptr, ptr %at
+  %none = icmp eq ptr %event, null
+  br i1 %none, label %done, label %held
+held:
+  %released = call i32 %release(ptr %event)
+  store ptr null, ptr %at
+  br label %done
+done:
+  ret void
+}
+
 define i32 @portable_enqueue(ptr %job, ptr %queue, ptr %beside) {
 begin:
   %queues = alloca [2 x ptr]
@@ -14,6 +26,7 @@ begin:
   %second = getelementptr ptr, ptr %queues, i64 1
   store ptr %queue, ptr %queues
   store ptr %beside, ptr %second
+  %beside_waits = getelementptr ptr, ptr %events, i64 1
   store [2 x ptr] zeroinitializer, ptr %events
   %enqueue = load ptr, ptr %job
   %barrier_at = getelementptr %Job, ptr %job, i64 0, i32 1
@@ -27,7 +40,10 @@ begin:
   br label %check
 check:
   %number = phi i64 [ 0, %begin ], [ %next, %done ]
-  %ended = icmp eq i64 %number, %count
+  %so_far = phi i32 [ 0, %begin ], [ %status, %done ]
+  %failed = icmp ne i32 %so_far, 0
+  %last = icmp eq i64 %number, %count
+  %ended = or i1 %failed, %last
   br i1 %ended, label %end, label %step
 step:
   %at = getelementptr %Job, ptr %job, i64 0, i32 5, i64 %number
@@ -47,6 +63,11 @@ step:
   %kernel_at = getelementptr %Step, ptr %at, i64 0, i32 1
   %kernel = load ptr, ptr %kernel_at
   %launches = icmp ne ptr %kernel, null
+  br i1 %gives, label %anew, label %enqueue_one
+anew:  ; what the other queue was to wait for so far came before this one
+  call void @let_go(ptr %given_at, ptr %release)
+  br label %enqueue_one
+enqueue_one:
   br i1 %launches, label %launch, label %wait
 launch:
   %ndrange = getelementptr %Step, ptr %at, i64 0, i32 2
@@ -58,22 +79,16 @@ wait:
   br label %enqueued
 enqueued:
   %status = phi i32 [ %launched, %launch ], [ %held, %wait ]
-  br i1 %waits, label %let_go, label %give
-let_go:
-  %released = call i32 %release(ptr %first)
-  store ptr null, ptr %first_at
-  br label %give
-give:
+  call void @let_go(ptr %first_at, ptr %release)
   br i1 %gives, label %submit, label %done
 submit:
   %flushed = call i32 %flush(ptr %in)
   br label %done
 done:
   %next = add i64 %number, 1
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %failure, label %check
+  br label %check
 end:
-  ret i32 0
-failure:
-  ret i32 %status
+  call void @let_go(ptr %events, ptr %release)
+  call void @let_go(ptr %beside_waits, ptr %release)
+  ret i32 %so_far
 }

@@ -106,6 +106,13 @@ def enqueue_by_python(job: bytes, queue: int, beside: int) -> int:
     pointer, number = ctypes.c_void_p, ctypes.c_uint
     launch, hold, flush, release = _functions()
     queues, waited = (pointer(queue), pointer(beside)), [pointer(), pointer()]
+    status = 0
+
+    def let_go(side: int) -> None:
+        if waited[side].value is not None:
+            release(waited[side])
+            waited[side] = pointer()
+
     for what, kernel, *sizes in _STEP.iter_unpack(job[_HEAD.size :]):
         side, gives = what & 1, what >= 2
         first, given = waited[side], pointer()
@@ -117,15 +124,16 @@ def enqueue_by_python(job: bytes, queue: int, beside: int) -> int:
             status = launch(queues[side], pointer(kernel), *ndrange, *common, event)
         else:
             status = hold(queues[side], *common, event)
-        if first:
-            release(first)
-            waited[side] = pointer()
+        let_go(side)
         if gives:
+            let_go(1 - side)  # what it was to wait for so far came before this one
             waited[1 - side] = given
             flush(queues[side])
         if status:
-            return int(status)
-    return 0
+            break
+    let_go(0)
+    let_go(1)
+    return int(status)
 
 
 class NotCapturedError(Exception):
@@ -146,17 +154,23 @@ class CapturedQueue:
 
     Parameters
     ----------
+    runtime : Runtime
+        Of the queues.
     new_pool : callable
         Makes such a pool.
     main : CapturedQueue, optional
         What it is beside.
     """
 
-    def __init__(self, new_pool: Callable[[], Any], main: CapturedQueue | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, new_pool: Callable[[], Any], main: CapturedQueue | None = None
+    ) -> None:
+        self._runtime = runtime
         self.number: int = next(numbers)
         self.pool = new_pool()
         self.steps: list[Step] = [] if main is None else main.steps
-        self._beside = CapturedQueue(new_pool, self) if main is None else None
+        self._beside = CapturedQueue(runtime, new_pool, self) if main is None else None
+        runtime.captures.add(self)
 
     @property
     def handle(self) -> NoReturn:
@@ -173,9 +187,7 @@ class CapturedQueue:
         """Writes a launch down."""
         self.steps.append(step._replace(beside=self._beside is None))
 
-    def at_once(
-        self, runtime: Runtime, first: Callable[[], object], second: Callable[[], object]
-    ) -> None:
+    def at_once(self, first: Callable[[], object], second: Callable[[], object]) -> None:
         """As of a device; what is beside other work already follows it."""
         if self._beside is None:
             first()
@@ -183,7 +195,7 @@ class CapturedQueue:
             return
         self._give(beside=False)
         first()
-        with runtime.chosen(self._beside):
+        with self._runtime.chosen(self._beside):
             second()
         self._give(beside=True)
 
@@ -221,27 +233,28 @@ class Replay:
         self._work: Final = work
         self._new_pool: Final = new_pool
         self._warm = False
-        self._captured: CapturedQueue | None = None
-        self._job: bytes | None = None
+        self._captured: tuple[bytes, CapturedQueue] | None = None
+        """What is enqueued, and what holds its kernels and memory: threads see both or none."""
 
     def __call__(self) -> None:
         """Enqueue it in the current queue."""
         runtime = self._runtime
         as_it_is = timeline.recording is not None or runtime.captured is not None
-        if self._warm and self._job is None and not as_it_is:
-            self._job = self._capture()
-        if self._job and not as_it_is:
-            runtime.enqueue(self._job, "what was captured")
+        if self._warm and self._captured is None and not as_it_is:
+            self._captured = self._capture()
+        captured = self._captured
+        if captured is not None and captured[0] and not as_it_is:
+            runtime.enqueue(captured[0], "what was captured")
         else:
             self._work()
             self._warm = True
 
-    def _capture(self) -> bytes:
+    def _capture(self) -> tuple[bytes, CapturedQueue]:
         """The job; an empty one if the work does more than launch."""
-        self._captured = CapturedQueue(self._new_pool)
+        queue = CapturedQueue(self._runtime, self._new_pool)
         try:
-            with self._runtime.chosen(self._captured):
+            with self._runtime.chosen(queue):
                 self._work()
         except NotCapturedError:
-            return b""
-        return self._captured.job()
+            return b"", queue
+        return queue.job(), queue

@@ -220,6 +220,8 @@ class Runtime:
         The first queue, which threads use that chose no other.
     further : set of OpenCLQueue
         The queues beside it, as long as anybody has them.
+    captures : set of CapturedQueue
+        What launches were captured in, likewise.
     addresses : Addresses
         Where buffers lie, for launches that take boxes of arrays.
     has_chosen : bool
@@ -266,6 +268,7 @@ class Runtime:
             f"queue of {name}", default=None
         )
         self.further: WeakSet[OpenCLQueue] = WeakSet()
+        self.captures: WeakSet[CapturedQueue] = WeakSet()
         self._beside: OpenCLQueue | None = None
         self._ahead: float | None = None
         self.gate = Gate(name, self.finish)
@@ -490,7 +493,7 @@ class Runtime:
         captured, beside = self.captured, self._beside or self.further_queue()
         self._beside = beside
         if captured is not None:
-            captured.at_once(self, first, second)
+            captured.at_once(first, second)
             return
         if self.choice is beside:
             first()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import warnings
 from dataclasses import replace
@@ -454,6 +455,8 @@ def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(
         expected = np.array([call, 2 * call], np.float32)
         np.testing.assert_array_equal(opencl.to_numpy(x), np.repeat(expected[:, None], 1 << 12, 1))
     assert opencl.to_numpy(junk)[0] == 7
+    held = sum(pool.managed_bytes for pool in (opencl._pool, again._captured[1].pool))
+    assert opencl.memory().held >= held > opencl._pool.managed_bytes
     outer = opencl.replay(lambda: [again(), again()])
     with profile() as seen:
         outer()
@@ -461,6 +464,59 @@ def test_what_was_captured_is_enqueued_in_order_with_what_is_beside(
     for _ in range(3):
         outer()
     assert opencl.to_numpy(x)[:, 0].tolist() == [13, 26]
+
+
+@pytest.mark.parametrize("llvm", [True, False], ids=["by LLVM", "without llvmlite"])
+@pytest.mark.parametrize("fails_at", [None, 0, 1, 2, 3, 4])
+def test_events_of_a_job_are_let_go_wherever_it_ends(llvm: bool, fails_at: int | None) -> None:
+    """By functions in the place of OpenCL's that count events."""
+    from portable_backends.opencl import replay
+
+    calls, alive, waited = list[str](), set[int](), list[int | None]()
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+
+    def enqueued(word: str, list_of: Any, event: Any) -> int:
+        if len(calls) == fails_at:
+            return -5
+        calls.append(word)
+        waited.append(ctypes.cast(list_of, ctypes.POINTER(pointer))[0] if list_of else None)
+        if event:
+            alive.add(len(calls))
+            ctypes.cast(event, ctypes.POINTER(pointer))[0] = len(calls)
+        return 0
+
+    def released(event: int) -> int:
+        alive.remove(event)
+        return 0
+
+    kinds = ctypes.CFUNCTYPE(
+        ctypes.c_int, *[pointer] * 2, number, *[pointer] * 3, number, *[pointer] * 2
+    )
+    launch = kinds(lambda *given: enqueued("launch", *given[-2:]))
+    barrier = ctypes.CFUNCTYPE(ctypes.c_int, pointer, number, *[pointer] * 2)
+    hold = barrier(lambda *given: enqueued("barrier", *given[-2:]))
+    flush = ctypes.CFUNCTYPE(ctypes.c_int, pointer)(lambda _: 0)
+    release = ctypes.CFUNCTYPE(ctypes.c_int, pointer)(released)
+    functions = [launch, hold, flush, release]
+    kernel: Any = SimpleNamespace(int_ptr=1)
+    gives = replay.Step(kernel, gives=True)
+    steps = [
+        gives,
+        gives,
+        replay.Step(kernel, beside=True, gives=True),
+        replay.Step(),
+        replay.Step(),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay, "_functions", lambda: functions)
+        addresses = [ctypes.cast(x, pointer).value for x in functions]
+        patch.setattr(replay, "_addresses", lambda: addresses)
+        job = replay.job_of(steps)
+        enqueue = replay.enqueuer() if llvm else replay.enqueue_by_python
+        status = enqueue(job, 1, 2)
+    assert status == (0 if fails_at is None else -5)
+    assert not alive
+    assert waited == [None, None, 2, 3, None][: len(calls)]
 
 
 def test_work_that_copies_is_done_as_it_is(opencl: Any) -> None:
@@ -483,8 +539,9 @@ def test_what_a_driver_says_of_captured_launches_is_raised(
     x = opencl.from_numpy(np.zeros(64, np.float32))
     for _ in range(2):
         again()
-    job = again._job[: -struct.calcsize("=3Q")] + struct.pack("=3Q", 1 << 20, 1, 1)
-    monkeypatch.setattr(again, "_job", job)
+    job, queue = again._captured
+    job = job[: -struct.calcsize("=3Q")] + struct.pack("=3Q", 1 << 20, 1, 1)
+    monkeypatch.setattr(again, "_captured", (job, queue))
     with pytest.raises(LaunchError, match="captured: INVALID_WORK_GROUP_SIZE"):
         again()
 

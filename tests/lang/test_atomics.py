@@ -183,6 +183,24 @@ def test_lanes_of_vectors(device: Device, dtype: str) -> None:
 
 
 @pt.kernel
+def swapped_by_lanes(x, wanted, out, before):
+    i = kl.global_id(0)
+    v = kl.vload(x, i, 0, lanes=4)
+    kl.vstore(before, i, 0, kl.atomic_compare_exchange(out, (i, 0), wanted[i], v))
+    kl.atomic_store(x, (i, 0), v + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_lanes_are_compared_and_stored(device: Device, dtype: str) -> None:
+    x = np.random.default_rng(3).integers(0, 9, (N, 4)).astype(dtype)
+    wanted, start = (np.random.default_rng(4).integers(0, 3, s).astype(dtype) for s in (N, (N, 4)))
+    found = run(device, swapped_by_lanes[N], x, wanted, start, np.zeros((N, 4), dtype))
+    np.testing.assert_array_equal(found[0], x + 1)
+    np.testing.assert_array_equal(found[2], np.where(start == wanted[:, None], x, start))
+    np.testing.assert_array_equal(found[3], start)
+
+
+@pt.kernel
 def chained(state, x, out):
     """Workgroups take tickets in order; each waits for the one before it: a running total."""
     turn = kl.local(1, kl.i32)

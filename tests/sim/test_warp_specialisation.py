@@ -18,9 +18,8 @@ from portable import sim
 from portable.backend import Capabilities
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.kernel import Kernel, constant
 from portable.lang.tiles import lower
-from portable.lang.tiles.work import number
 from portable.sim.errors import FaultError
 from tests.support.faults import Change, given, one_slot_on, planted, renamed, without
 from tests.support.matrices import ENGINE, HOPPER, in_turn, operands, sizes_of, translated
@@ -65,7 +64,7 @@ def without_barriers(x: s.Statement) -> s.Block:
 
 
 def other_phase(x: e.Expression) -> e.Expression:
-    return e.Binary("sub", number(1, x.type), x)
+    return e.Binary("sub", constant(1, x.type), x)
 
 
 def scaled(by: float) -> Callable[[e.Expression], e.Expression]:
@@ -73,7 +72,7 @@ def scaled(by: float) -> Callable[[e.Expression], e.Expression]:
 
     def change(x: e.Expression) -> e.Expression:
         assert isinstance(x, e.Const)
-        return number(int(x.value * by), x.type)
+        return constant(int(x.value * by), x.type)
 
     return change
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block, map_expression, map_operands
-from portable.lang.tiles.work import number
+from portable.lang.ir.kernel import Kernel, constant, map_block, map_expression, map_operands
 
 Change = Callable[[s.Statement], s.Block]
 
@@ -52,6 +51,6 @@ def one_slot_on(name: str, array: str) -> Change:
     def moved(x: e.Expression) -> e.Expression:
         if not isinstance(x, e.Binary) or x.op != "mod":
             return x
-        return replace(x, x=e.Binary("add", x.x, number(1, x.type)))
+        return replace(x, x=e.Binary("add", x.x, constant(1, x.type)))
 
     return _at(name, array, lambda x: (map_operands(x, lambda y: map_expression(y, moved)),))

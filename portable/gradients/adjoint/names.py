@@ -61,9 +61,7 @@ def adjoint_type(kind: ValueType) -> ValueType:
 
 def zero(kind: ValueType) -> e.Expression:
     """Nought of a type, false for bool."""
-    scalar = scalar_of(kind)
-    number = 0.0 if scalar.is_float else False if scalar.kind == "b" else 0
-    return constant(number, kind)
+    return constant(0, kind)
 
 
 def refuse(reason: str, at: s.Statement | Location, hint: str) -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from portable.dtypes import DType
 from portable.lang.emit.context import Code, Level, infix, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
@@ -134,10 +133,6 @@ class Addresses:
             offset = self.component(offset, component or 0)
         return Code(f"{self._expressions.context.array_name(array)}[{offset.text}]")
 
-    def index_type(self) -> DType:
-        """The type of offsets."""
-        return self._expressions.context.kernel.index_type
-
 
 def base_and_constant(x: e.Expression) -> tuple[e.Expression, int]:
     """An index as another one and a constant to add."""
@@ -154,12 +149,3 @@ def swizzled_row(layout: Layout, shape: tuple[int, ...]) -> int:
     """The dimension of second smallest stride."""
     order = sorted(range(len(shape)), key=lambda dim: layout.strides[dim])
     return order[1]
-
-
-def at_lane(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
-    """An index that is further along an axis."""
-    position = index[axis]
-    kind = position.type
-    assert isinstance(kind, DType)
-    moved = e.Binary("add", position, e.Const(by, kind)) if by else position
-    return (*index[:axis], moved, *index[axis + 1 :])

@@ -7,11 +7,12 @@ from typing import Final, Literal
 from portable.backend.capabilities import Fault
 from portable.dtypes import DType, bool_, float16
 from portable.lang.emit import vectors
-from portable.lang.emit.addresses import Addresses, at_lane, unit_axis
+from portable.lang.emit.addresses import Addresses, unit_axis
 from portable.lang.emit.context import Code, Context, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import neighbour
 from portable.lang.ir.types import Array, Vector, chunk_bytes, scalar_of
 
 _CARRIERS: Final = {2: "uint", 4: "uint2", 8: "uint4"}
@@ -366,7 +367,7 @@ class Memory:
         axis %= array.ndim
         if array.layout is not None and array.layout.swizzle:
             return [], [
-                self.addresses.offset(array, at_lane(index, axis, lane)) for lane in range(lanes)
+                self.addresses.offset(array, neighbour(index, axis, lane)) for lane in range(lanes)
             ]
         first = self._context.names.fresh(f"{name}_at")
         kind = self._dialect.types[self._context.kernel.index_type.short]

@@ -20,10 +20,12 @@ from portable.lang.frontend.conversion import (
     as_bool,
     common_dtype,
     constant_truth,
+    splat,
     unify,
 )
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number, items_in, like
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel
 from portable.lang.ir.elementwise import FUNCTIONS, Function
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
@@ -256,10 +258,7 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
     if condition.lanes > 1 and left.lanes not in (1, condition.lanes):
         builder.fail(f"a {describe(condition)} cannot select between {describe(left)}s")
     if condition.lanes > left.lanes:
-        left, right = (
-            Value(e.Splat(v.expr, Vector(v.dtype, condition.lanes)), v.weak, v.slots)
-            for v in (left, right)
-        )
+        left, right = (splat(v, condition.lanes) for v in (left, right))
     weak = left.weak and right.weak
     slots = left.slots | right.slots if weak else frozenset()
     return Value(e.Select(condition.expr, left.expr, right.expr), weak, slots)
@@ -320,9 +319,7 @@ def constant_like(x: Value | Complex, number: int) -> Any:
     """A number in the type of `x`."""
     if isinstance(x, Complex):
         return Complex(constant_like(x.real, number), constant_like(x.imag, 0))
-    constant = e.Const(float(number) if x.dtype.is_float else number, x.dtype)
-    expr = e.Splat(constant, x.type) if isinstance(x.type, Vector) else constant
-    return Value(expr, x.weak, x.slots)
+    return Value(kernel.constant(number, x.type), x.weak, x.slots)
 
 
 def call(builder: Builder, name: str, *numbers: Number) -> Any:
@@ -339,8 +336,7 @@ def call(builder: Builder, name: str, *numbers: Number) -> Any:
     _check_function(builder, function, values[0])
     kind = values[0].type
     if function.result == "bool":
-        result = Vector(bool_, values[0].lanes) if values[0].lanes > 1 else bool_
-        return Value(e.Call(name, tuple(v.expr for v in values), result))
+        return Value(e.Call(name, tuple(v.expr for v in values), kernel.like(kind, bool_)))
     weak = all(v.weak for v in values)
     slots = frozenset().union(*(v.slots for v in values)) if weak else frozenset()
     return Value(e.Call(name, tuple(v.expr for v in values), kind), weak, slots)

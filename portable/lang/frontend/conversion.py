@@ -24,8 +24,9 @@ from portable.lang.frontend.values import (
     describe,
 )
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel
 from portable.lang.ir.facts import whole
-from portable.lang.ir.types import Vector
+from portable.lang.ir.types import Vector, vector_type
 from portable.lang.words.word import word_of
 
 Number = Any
@@ -170,10 +171,14 @@ def spread(builder: Builder, values: list[Value]) -> tuple[Value, ...]:
         return tuple(values)
     width = lanes.pop()
     builder.meet(*values)
-    return tuple(
-        v if v.lanes > 1 else Value(e.Splat(v.expr, Vector(v.dtype, width)), v.weak, v.slots)
-        for v in values
-    )
+    return tuple(v if v.lanes > 1 else splat(v, width) for v in values)
+
+
+def splat(x: Value, lanes: int) -> Value:
+    """A scalar in every lane of a vector; for one lane itself."""
+    if lanes == 1:
+        return x
+    return Value(e.Splat(x.expr, Vector(x.dtype, lanes)), x.weak, x.slots)
 
 
 def as_value(builder: Builder, x: Number) -> Value:
@@ -231,7 +236,7 @@ def _literal(builder: Builder, x: Number, dtype: dtypes.DType) -> e.Const:
 
 
 def _cast_value(x: Value, dtype: dtypes.DType, storage: dtypes.DType | None = None) -> Value:
-    target = Vector(dtype, x.lanes) if x.lanes > 1 else dtype
+    target = vector_type(dtype, x.lanes)
     if x.type == target and storage is None:
         return Value(x.expr)
     if isinstance(x.expr, e.Const) and storage is None:
@@ -293,13 +298,8 @@ def _limited(x: Value, dtype: dtypes.DType) -> Value:
     """What a float became, limited to what a narrower integer holds."""
     held = whole(dtype)
     if held.low:
-        x = Value(e.Binary("max", x.expr, _alike(x, held.low)))
-    return Value(e.Binary("min", x.expr, _alike(x, held.high)))
-
-
-def _alike(x: Value, number: int) -> e.Expression:
-    result = e.Const(number, x.dtype)
-    return e.Splat(result, x.type) if isinstance(x.type, Vector) else result
+        x = Value(kernel.binary("max", x.expr, held.low))
+    return Value(kernel.binary("min", x.expr, held.high))
 
 
 def constant(builder: Builder, x: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType, bool_, float32, float64, int32, int64
 from portable.lang import words
+from portable.lang.arguments.structs import is_struct_type
 from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.naming import NameTranslator
@@ -181,11 +182,8 @@ class ExpressionTranslator(NameTranslator):
                     return stop
                 continue
             item = Value(as_bool(self.builder, x, what))
-            result = (
-                arithmetic.binary(self.builder, op, result, item)
-                if isinstance(result, Value)
-                else item
-            )
+            held = isinstance(result, Value)
+            result = arithmetic.binary(self.builder, op, result, item) if held else item
         return result
 
     def _both(self, x: Any, y: Any) -> Any:
@@ -313,8 +311,8 @@ class CallTranslator(ExpressionTranslator):
             return self._call_method(function, args, kwargs)
         if isinstance(function, type):
             structs.refuse_mutable(self.builder, function)
-        if structs.is_struct(function):
-            return structs.make(self.builder, function, args, kwargs)
+            if is_struct_type(function):
+                return structs.make(self.builder, function, args, kwargs)
         if function is dataclasses.replace and len(args) == 1:
             return structs.replaced(self.builder, args[0], kwargs)
         if function is dataclasses.astuple and len(args) == 1 and not kwargs:

@@ -7,12 +7,12 @@ from typing import Any
 from portable.dtypes import DType, bool_
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_index, as_type, register_of
+from portable.lang.frontend.conversion import as_index, as_type, register_of, splat
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.ir import expressions as e
 from portable.lang.ir import facts
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Region, Vector
+from portable.lang.ir.types import Array, Region, Vector, vector_type
 
 
 def whole(builder: Builder, array: Array) -> View:
@@ -236,8 +236,7 @@ def load(
             _load_one(builder, array, where, register, -1, 0),
             _load_one(builder, array, where, register, -1, 1),
         )
-    width = lanes if lanes > 1 else array.lanes
-    kind = Vector(register, width) if width > 1 else register
+    kind = vector_type(register, max(lanes, array.lanes))
     return _load_one(builder, array, where, kind, _axis(builder, view, axis, lanes), None, ahead)
 
 
@@ -302,7 +301,7 @@ def store(
 def _whole_vector(builder: Builder, array: Array, value: Value) -> Value:
     builder.meet(Value(e.Variable(array.name, Vector(value.dtype, array.lanes))), value)
     if value.lanes == 1:
-        return Value(e.Splat(value.expr, Vector(value.dtype, array.lanes)))
+        return splat(value, array.lanes)
     if value.lanes != array.lanes:
         builder.fail(f"a vector of {value.lanes} lanes stored where each has {array.lanes}")
     return value

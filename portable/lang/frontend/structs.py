@@ -28,11 +28,6 @@ _MISSING: Final = dataclasses.MISSING
 _REFLECTED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
-def is_struct(x: object) -> bool:
-    """Whether a name stands for a class of structs."""
-    return isinstance(x, type) and is_struct_type(x)
-
-
 def refuse_mutable(builder: Builder, kind: Any) -> None:
     """Says what makes a dataclass a struct, if it is none for being mutable."""
     if mutable_dataclass(kind):

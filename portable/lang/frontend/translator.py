@@ -8,8 +8,9 @@ loop becomes a variable of the generated program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
 from types import MappingProxyType
@@ -309,10 +310,7 @@ class Translator(BindingTranslator):
 
     def _vector_loop(self, node: ast.For, over: VectorRange) -> None:
         """A loop over whole vectors, and one over what is left, of the same body."""
-        names = node.target.elts if isinstance(node.target, ast.Tuple) else []
-        if len(names) != 2 or not all(isinstance(x, ast.Name) for x in names):
-            self.builder.fail("kl.vector_range gives two names: for i, lanes in ...")
-        name, lanes = (x.id for x in names)  # type: ignore[attr-defined]
+        name, lanes = self._names(node, 2, "kl.vector_range gives two names: for i, lanes in ...")
         start, stop, _ = self._bounds(over.whole)
         middle, unroll = start, over.whole.unroll
         seam = Seam(over.lanes, tuple(self.frame.env))
@@ -326,6 +324,14 @@ class Translator(BindingTranslator):
         rest = Range(middle, stop, 1, unroll if over.lanes == 1 else s.FEW)
         self._run_time_loop(node, rest, name, "vectors", {lanes: 1})
         self.builder.seams.pop()
+
+    def _names(self, node: ast.For, count: int, refusal: str) -> list[str]:
+        """The names of a loop that gives several things."""
+        targets = node.target.elts if isinstance(node.target, ast.Tuple) else []
+        names = [x.id for x in targets if isinstance(x, ast.Name)]
+        if not len(names) == len(targets) == count:
+            self.builder.fail(refusal)
+        return names
 
     def _after_vectors(self, start: Value, stop: Value, lanes: int) -> Value:
         """Where what no longer fills a vector begins: at the start, if the stop lies before it."""
@@ -440,14 +446,13 @@ class Translator(BindingTranslator):
         return end
 
     def _elements(self, node: ast.For, fragment: Fragment) -> None:
-        names = node.target.elts if isinstance(node.target, ast.Tuple) else []
-        if len(names) != 3 or not all(isinstance(x, ast.Name) for x in names):
-            self.builder.fail("kl.elements gives three names: for row, column, value in ...")
+        wanted = "kl.elements gives three names: for row, column, value in ..."
+        names = self._names(node, 3, wanted)
         here = self.builder.location
         self._promote_in_loop(assigned(node.body), counted(node.body))
         row, column, value = element_variables(self.builder, fragment)
         before = dict(self.frame.env)
-        bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
+        bound = dict(zip(names, map(Value, (row, column, value)), strict=True))
         self.frame.env = {**before, **bound}
         with self.builder.block() as body:
             self._loop_body(node.body, "elements")
@@ -506,26 +511,14 @@ class Translator(BindingTranslator):
         except TypeError as error:
             self.builder.fail(f"{function.label}: {error}")
         given |= {name: constant(self.builder, default) for name, default in left_out.items()}
-        caller, node, here = self.frame, self.builder.node, self.builder.location
-        call = Call(function, tuple(given[name] for name in binder.names))
-        self._refuse_recursion(call)
-        caller.calls += 1
-        step = (function.__name__, here.line, here.column, caller.calls)
-        env = {name: self._snapshot(name, value) for name, value in given.items()}
+        given = {name: given[name] for name in binder.names}
         source = self._source(function)
-        path, active = (*caller.path, step), (*caller.active, call)
-        self.builder.frame = Frame(
-            source, path, env, self._outer_names(source), False, here, active
-        )
-        try:
+        with self._inlining(function, given, source, self._outer_names(source)):
             self._block(source.tree.body)
             result = self.frame.env.get("return")
             if isinstance(result, Unassigned):
                 self.builder.fail(f"{function.label} returns a value on some paths only")
-            result = variables.read(self.builder, result)
-        finally:
-            self.builder.frame, self.builder.node = caller, node
-        return result
+            return variables.read(self.builder, result)
 
     def call_closure(self, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a lambda of a kernel's own."""
@@ -533,20 +526,31 @@ class Translator(BindingTranslator):
             bound = function.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             self.builder.fail(f"{function.label}: {error}")
+        home = function.frame
         given = {**function.defaults, **bound}
+        with self._inlining(function, given, home.source, home.outer, home.env):
+            return self._snapshot("value", self.visit(function.node.body))
+
+    @contextmanager
+    def _inlining(
+        self,
+        function: Function | Closure,
+        given: dict[str, Any],
+        source: FunctionSource,
+        outer: Mapping[str, Any],
+        around: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Iterator[None]:
+        """In a frame of its own, with the names of the function that it stands in, if any."""
         caller, node, here = self.frame, self.builder.node, self.builder.location
         call = Call(function, tuple(given.values()))
         self._refuse_recursion(call)
         caller.calls += 1
-        step = (function.__name__, here.line, here.column, caller.calls)
-        env = {name: self._snapshot(name, value) for name, value in given.items()}
-        home = function.frame
-        self.builder.frame = Frame(
-            home.source, (*caller.path, step), {**home.env, **env}, home.outer, False, here,
-            (*caller.active, call),
-        )  # fmt: skip
+        path = (*caller.path, (function.__name__, here.line, here.column, caller.calls))
+        env = {**around, **{name: self._snapshot(name, x) for name, x in given.items()}}
+        active = (*caller.active, call)
+        self.builder.frame = Frame(source, path, env, outer, False, here, active)
         try:
-            return self._snapshot("value", self.visit(function.node.body))
+            yield
         finally:
             self.builder.frame, self.builder.node = caller, node
 

@@ -17,7 +17,8 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+from portable.lang.ir.kernel import constant, like, splat
+from portable.lang.ir.types import ValueType, lanes_of, scalar_of, vector_type
 
 _CONSTANTS: Final = (bool, int, float, complex, str, DType, type(None))
 
@@ -114,7 +115,7 @@ def _type(builder: Builder, key: Any) -> ValueType:
     if carrier.kind != least.kind or carrier.itemsize < least.itemsize:
         carrier = builder.inference.carriers[slot] = least
     lanes = lanes_of(info.type)
-    return Vector(carrier, lanes) if lanes > 1 else carrier
+    return vector_type(carrier, lanes)
 
 
 def _join(builder: Builder, key: Any, value: Any) -> None:
@@ -133,7 +134,7 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
             kind = max(kind, float32, key=lambda d: d.itemsize) if still_weak else kind
             weak = False
         lanes = max(lanes, lanes_of(known.type))
-    joined = v.VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
+    joined = v.VariableType(vector_type(kind, lanes), weak)
     builder.inference.learn(key, joined)
 
 
@@ -200,21 +201,14 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     dtype = scalar_of(kind)
     if not isinstance(value, v.Value):
         if builder.inference.changed and dtype.is_integer:
-            return _spread(e.Const(0, dtype), kind)  # for this pass; the next has a wider type
+            return constant(0, kind)  # for this pass; the next has a wider type
         number = int(value) if dtype.is_integer else value
-        return _spread(as_type(builder, number, dtype).expr, kind)
+        return splat(as_type(builder, number, dtype).expr, kind)
     builder.inference.widen(value, dtype)
     builder.meet(v.Value(target.var), value)
     if value.dtype is not dtype:
-        lanes = value.lanes
-        value = v.Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
-    return _spread(value.expr, kind)
-
-
-def _spread(x: e.Expression, kind: ValueType) -> e.Expression:
-    if isinstance(kind, Vector) and not isinstance(x.type, Vector):
-        return e.Splat(x, kind)
-    return x
+        value = v.Value(e.Cast(value.expr, vector_type(dtype, value.lanes)))
+    return splat(value.expr, kind)
 
 
 def read(builder: Builder, target: Any) -> Any:
@@ -238,7 +232,5 @@ def _as_known(var: e.Variable, info: v.VariableType) -> e.Expression:
     """The variable in the type that it has by now; where that is wider another pass follows."""
     if info.weak or var.type == info.type:
         return var
-    lanes = lanes_of(var.type)
-    dtype = scalar_of(info.type)
-    kind = Vector(dtype, lanes) if lanes > 1 else dtype
-    return _spread(var if var.type == kind else e.Cast(var, kind), info.type)
+    kind = like(var.type, scalar_of(info.type))
+    return splat(var if var.type == kind else e.Cast(var, kind), info.type)

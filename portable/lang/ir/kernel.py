@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import is_
 from typing import Any, Final
 
-from portable.dtypes import DType, uint32, uint64
+from portable.dtypes import DType, bool_, uint32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
 from portable.lang.ir.statements import BLOCKS, USED, Block
-from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, scalar_of
+from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, lanes_of, scalar_of
 
 # Walking and rebuilding trees of the IR, so that no pass spells out every node.
 
@@ -172,6 +172,11 @@ def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expressio
     return change(map_children(x, lambda child: map_expression(child, change)))
 
 
+def substituted(x: e.Expression, values: Mapping[str, e.Expression]) -> e.Expression:
+    """An expression with others in the place of variables, by their names."""
+    return map_expression(x, lambda y: values.get(y.name, y) if isinstance(y, Variable) else y)
+
+
 def map_operands(
     statement: s.Statement, change: Callable[[e.Expression], e.Expression]
 ) -> s.Statement:
@@ -225,6 +230,14 @@ def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Blo
     for statement in block:
         out.extend(change(map_blocks(statement, lambda inner: map_block(inner, change))))
     return tuple(out)
+
+
+def map_values(block: s.Block, change: Callable[[e.Expression], e.Expression]) -> s.Block:
+    """Rebuilds a block with `change` applied to its outermost expressions, inner blocks' too.
+
+    Variables that statements set are passed to `change` as well.
+    """
+    return map_block(block, lambda x: (map_operands(x, change),))
 
 
 # -- kernel ----------------------------------------------------------------------------------------
@@ -372,8 +385,14 @@ def sub_group_local_id(kernel: Kernel, kind: DType) -> e.Expression:
 
 def constant(value: float, kind: ValueType) -> e.Expression:
     """A number of a type, in every lane."""
-    scalar = e.Const(value, scalar_of(kind))
-    return e.Splat(scalar, kind) if isinstance(kind, Vector) else scalar
+    scalar = scalar_of(kind)
+    held = float(value) if scalar.is_float else bool(value) if scalar is bool_ else int(value)
+    return splat(e.Const(held, scalar), kind)
+
+
+def splat(x: e.Expression, kind: ValueType) -> e.Expression:
+    """A scalar in every lane of a vector type; what is a vector, or is to be none, as it is."""
+    return e.Splat(x, kind) if isinstance(kind, Vector) and lanes_of(x.type) == 1 else x
 
 
 def like(kind: ValueType, scalar: DType) -> ValueType:
@@ -413,6 +432,29 @@ def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
     value : float
     """
     return e.Compare(op, x, constant(value, x.type))
+
+
+def binary(op: e.BinaryOp, x: e.Expression, value: float) -> e.Binary:
+    """An operator on `x` and a number.
+
+    Parameters
+    ----------
+    op : str
+        As of `portable.lang.ir.expressions.Binary`.
+    x : Expression
+    value : float
+    """
+    return e.Binary(op, x, constant(value, x.type))
+
+
+def both(*conditions: e.Expression | None) -> e.Expression | None:
+    """All of the conditions; None for none."""
+    result: e.Expression | None = None
+    for condition in conditions:
+        if condition is not None:
+            assert condition.type is bool_
+            result = condition if result is None else e.Binary("and", result, condition)
+    return result
 
 
 def neighbour(index: tuple[e.Expression, ...], axis: int, lane: int) -> tuple[e.Expression, ...]:

@@ -31,6 +31,12 @@ class Vector:
 
 ValueType = DType | Vector
 
+
+def vector_type(dtype: DType, lanes: int) -> ValueType:
+    """A vector type, or the scalar type for one lane."""
+    return dtype if lanes == 1 else Vector(dtype, lanes)
+
+
 Split = bool | Literal["first", "exact", "given"]
 """How matrix units multiply single precision."""
 

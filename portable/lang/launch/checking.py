@@ -23,8 +23,8 @@ from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, map_block, map_regions
-from portable.lang.ir.types import Array, Region, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.ir.kernel import Kernel, both, constant, map_block, map_regions
+from portable.lang.ir.types import Array, Region, ValueType, lanes_of
 from portable.profiling import reports
 from portable.system.files import fork_safe_lock
 
@@ -171,7 +171,7 @@ class _Checks:
                 continue
             last = e.Binary("sub", self._extent(array, dim), self._const(span))
             conditions.append(e.Compare("le", i, last))
-        return _all(conditions)
+        return both(*conditions)
 
     def _run(
         self, array: Array, index: Sequence[e.Expression], count: e.Expression
@@ -191,7 +191,7 @@ class _Checks:
         inside.append(e.Compare("ge", self._index(last), none))
         inside.append(e.Compare("ge", count, none))
         inside.append(e.Compare("le", count, e.Binary("sub", size, offset)))
-        return _all(inside)
+        return both(*inside)
 
     def _bounds_of(self, array: Array, dim: int, x: e.Expression) -> e.Expression:
         i = self._index(x)
@@ -228,7 +228,7 @@ class _Checks:
         assert not isinstance(x, s.Store)
         access = replace(x, var=inner)
         return (
-            s.Assign(held, _zero(var.type), x.loc),
+            s.Assign(held, constant(0, var.type), x.loc),
             s.If(condition, (access, s.Assign(held, inner, x.loc)), failed, x.loc),
             s.Let(var, held, x.loc),
         )
@@ -323,23 +323,6 @@ class _Checks:
     def _named(self, name: str, kind: ValueType) -> e.Variable:
         self._count += 1
         return e.Variable(f"{name} checked {self._count}", kind)
-
-
-def _all(conditions: Sequence[e.Expression]) -> e.Expression | None:
-    """Whether all hold; None if there is none."""
-    if not conditions:
-        return None
-    total = conditions[0]
-    for condition in conditions[1:]:
-        total = e.Binary("and", total, condition)
-    return total
-
-
-def _zero(kind: ValueType) -> e.Expression:
-    scalar = scalar_of(kind)
-    value: bool | float = False if scalar is bool_ else 0.0 if scalar.is_float else 0
-    zero = e.Const(value, scalar)
-    return e.Splat(zero, kind) if isinstance(kind, Vector) else zero
 
 
 _VARIABLE: Final = "PORTABLE_CHECK"

@@ -170,6 +170,7 @@ class Text(Names):
     def __init__(self) -> None:
         super().__init__()
         self._same: list[str] = []
+        self._for_all: list[str] = []
         self._constants: list[str] = []
         self._parts: list[str] = []
         self._unlike: list[str] = ["False"]
@@ -255,8 +256,8 @@ class Text(Names):
             self._same.append("chosen() is before")
         if not alike or ":=" in code.same:
             self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
-        if code.for_all and code.for_all not in self._same:
-            self._same.append(code.for_all)
+        if code.for_all and code.for_all not in self._for_all:
+            self._for_all.append(code.for_all)
         self.queue = code.queue or self.queue
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
@@ -307,7 +308,7 @@ class Text(Names):
             constants=" and ".join(self._constants),
             launches="\n        ".join(self._launches),
             parts="; ".join(self._parts),
-            same=" and ".join(self._same),
+            same=" and ".join(self._same + self._for_all),
             taken=_NEW_LINE.join(self._taken) or "pass",
             unlike=" or ".join(self._unlike),
             unpacked=", ".join(self._unpacked),

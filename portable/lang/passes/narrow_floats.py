@@ -16,9 +16,9 @@ from typing import Final
 
 from portable import dtypes
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_expressions, map_block, map_expression, map_operands
-from portable.lang.ir.types import Array, ValueType, Vector, scalar_of
+from portable.lang.ir.types import Array, scalar_of
 from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23
@@ -82,12 +82,12 @@ _FORMATS: Final = {
 }
 
 
-def lower_narrow_floats(kernel: Kernel) -> Kernel:
+def lower_narrow_floats(kernel: k.Kernel) -> k.Kernel:
     """The kernel without these types, if it has them."""
     parameters = [x for x in kernel.parameters if isinstance(x, Array)]
     arrays = [x for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS]
     words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays}
-    rounds = any(_rounds(x) for x in all_expressions(kernel.body))
+    rounds = any(_rounds(x) for x in k.all_expressions(kernel.body))
     if not words and not rounds:
         return kernel
 
@@ -96,7 +96,7 @@ def lower_narrow_floats(kernel: Kernel) -> Kernel:
             return replace(x, array=words[x.array])
         return _rounded(x)
 
-    body = map_block(kernel.body, lambda x: _lowered(x, change))
+    body = k.map_block(kernel.body, lambda x: _lowered(x, change))
     return replace(
         kernel,
         parameters=tuple(words.get(x, x) if isinstance(x, Array) else x for x in kernel.parameters),
@@ -110,10 +110,10 @@ def _rounds(x: e.Expression) -> bool:
 
 
 def _lowered(x: s.Statement, change: Callable[[e.Expression], e.Expression]) -> s.Block:
-    x = map_operands(x, lambda y: map_expression(y, change))
+    x = k.map_operands(x, lambda y: k.map_expression(y, change))
     match x:
         case s.Load() if x.array.dtype in _FORMATS:
-            raw = e.Variable(f"{x.var.name}_bits", _like(x.var.type, dtypes.uint32))
+            raw = e.Variable(f"{x.var.name}_bits", k.like(x.var.type, dtypes.uint32))
             widened = s.Let(x.var, _number(raw, _FORMATS[x.array.dtype]), x.loc)
             return replace(x, var=raw), widened
         case s.Store() if x.array.dtype in _FORMATS:
@@ -136,20 +136,19 @@ def _rounded(x: e.Expression) -> e.Expression:
 def _number(bits: e.Expression, kind: _Format) -> e.Expression:
     """The number that a word stands for."""
     if kind.single_range:
-        return _bitcast(_shl(bits, kind.shift), dtypes.float32)
-    magnitude = _and(bits, kind.sign - 1)
-    small = e.Binary(
-        "mul", e.Cast(magnitude, _like(bits.type, dtypes.float32)), _float(kind.tick, bits.type)
-    )
-    moved = _shl(magnitude, kind.shift)
-    normal = e.Binary("add", moved, _const(kind.rebias, bits.type))
-    value = e.Select(_less(magnitude, 1 << kind.fraction), _bitcast(small, dtypes.uint32), normal)
-    quiet = _const(_INFINITY | 1 << _FRACTION - 1, bits.type)
+        return _bitcast(k.binary("shl", bits, kind.shift), dtypes.float32)
+    magnitude = k.binary("and", bits, kind.sign - 1)
+    small = k.binary("mul", k.cast(magnitude, dtypes.float32), kind.tick)
+    moved = k.binary("shl", magnitude, kind.shift)
+    normal = k.binary("add", moved, kind.rebias)
+    is_normal = k.compare("ge", magnitude, 1 << kind.fraction)
+    value = e.Select(is_normal, normal, _bitcast(small, dtypes.uint32))
+    quiet = k.constant(_INFINITY | 1 << _FRACTION - 1, bits.type)
     if kind.overflow != kind.nan:
-        at_infinity = e.Compare("eq", magnitude, _const(kind.overflow, bits.type))
-        quiet = e.Select(at_infinity, _const(_INFINITY, bits.type), quiet)
-    value = e.Select(_less(magnitude, kind.overflow), value, quiet)
-    sign = _shl(_and(bits, kind.sign), 32 - kind.words.bits)
+        at_infinity = k.compare("eq", magnitude, kind.overflow)
+        quiet = e.Select(at_infinity, k.constant(_INFINITY, bits.type), quiet)
+    value = e.Select(k.compare("lt", magnitude, kind.overflow), value, quiet)
+    sign = k.binary("shl", k.binary("and", bits, kind.sign), 32 - kind.words.bits)
     return _bitcast(e.Binary("or", value, sign), dtypes.float32)
 
 
@@ -159,29 +158,28 @@ def _number(bits: e.Expression, kind: _Format) -> e.Expression:
 def _bits(x: e.Expression, kind: _Format) -> e.Expression:
     """The word of the nearest number, to even; NaN stays NaN."""
     bits = _bitcast(_single(x), dtypes.uint32)
-    magnitude = _and(bits, _MAGNITUDE)
-    odd = _and(_shr(magnitude, kind.shift), 1)
-    half = e.Binary("add", odd, _const((1 << kind.shift - 1) - 1, bits.type))
-    nearest = _shr(e.Binary("add", magnitude, half), kind.shift)
+    magnitude = k.binary("and", bits, _MAGNITUDE)
+    odd = k.binary("and", k.binary("shr", magnitude, kind.shift), 1)
+    half = k.binary("add", odd, (1 << kind.shift - 1) - 1)
+    nearest = k.binary("shr", e.Binary("add", magnitude, half), kind.shift)
     bits_so_far: e.Expression = nearest
     if not kind.single_range:
-        nearest = e.Binary("sub", nearest, _const(kind.rebias >> kind.shift, bits.type))
+        nearest = k.binary("sub", nearest, kind.rebias >> kind.shift)
         least = kind.rebias + (1 << _FRACTION)
-        small = e.Select(_less(magnitude, least), _ticks(magnitude, kind), nearest)
-        bits_so_far = e.Select(_less(small, kind.overflow), small, _const(kind.overflow, bits.type))
+        small = e.Select(k.compare("lt", magnitude, least), _ticks(magnitude, kind), nearest)
+        bits_so_far = k.binary("min", small, kind.overflow)
     if kind.overflow != kind.nan:
-        is_number = e.Compare("le", magnitude, _const(_INFINITY, bits.type))
-        bits_so_far = e.Select(is_number, bits_so_far, _const(kind.nan, bits.type))
-    return e.Binary("or", bits_so_far, _and(_shr(bits, 32 - kind.words.bits), kind.sign))
+        is_number = k.compare("le", magnitude, _INFINITY)
+        bits_so_far = e.Select(is_number, bits_so_far, k.constant(kind.nan, bits.type))
+    sign = k.binary("and", k.binary("shr", bits, 32 - kind.words.bits), kind.sign)
+    return e.Binary("or", bits_so_far, sign)
 
 
 def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
     """How often the least number above 0 fits; an adder rounds, where that is the last bit."""
     beyond = kind.tick * 2.0**_FRACTION
-    total = e.Binary("add", _bitcast(magnitude, dtypes.float32), _float(beyond, magnitude.type))
-    return e.Binary(
-        "sub", _bitcast(total, dtypes.uint32), _const(_float_bits(beyond), magnitude.type)
-    )
+    total = k.binary("add", _bitcast(magnitude, dtypes.float32), beyond)
+    return k.binary("sub", _bitcast(total, dtypes.uint32), _float_bits(beyond))
 
 
 def _float_bits(power: float) -> int:
@@ -194,23 +192,17 @@ def _single(x: e.Expression) -> e.Expression:
     Of double precision it is rounded to odd: towards 0, and the last bit set if anything is lost
     (S. Boldo and G. Melquiond, "When double rounding is odd", 2005).
     """
-    kind = _like(x.type, dtypes.float32)
+    kind = k.like(x.type, dtypes.float32)
     if scalar_of(x.type) is not dtypes.float64:
         return x if x.type == kind else e.Cast(x, kind)
     near = e.Cast(x, kind)
     back = e.Cast(near, x.type)
     bits = _bitcast(near, dtypes.uint32)
     exact = e.Compare("eq", back, x)
-    wide = _like(x.type, dtypes.uint64)
-    mask = e.Const(2**63 - 1, dtypes.uint64)
-    size, scale = (
-        e.Binary(
-            "and", e.Bitcast(y, wide), e.Splat(mask, wide) if isinstance(wide, Vector) else mask
-        )
-        for y in (back, x)
-    )
-    down = e.Select(e.Compare("gt", size, scale), e.Binary("sub", bits, _const(1, bits.type)), bits)
-    odd = e.Binary("or", down, _const(1, bits.type))
+    wide = k.like(x.type, dtypes.uint64)
+    size, scale = (k.binary("and", e.Bitcast(y, wide), 2**63 - 1) for y in (back, x))
+    down = e.Select(e.Compare("gt", size, scale), k.binary("sub", bits, 1), bits)
+    odd = k.binary("or", down, 1)
     same = e.Binary("or", exact, e.Compare("ne", x, x))
     return _bitcast(e.Select(same, bits, odd), dtypes.float32)
 
@@ -219,36 +211,4 @@ def _single(x: e.Expression) -> e.Expression:
 
 
 def _bitcast(x: e.Expression, dtype: dtypes.DType) -> e.Expression:
-    return e.Bitcast(x, _like(x.type, dtype))
-
-
-def _shl(x: e.Expression, by: int) -> e.Expression:
-    return e.Binary("shl", x, _const(by, x.type))
-
-
-def _shr(x: e.Expression, by: int) -> e.Expression:
-    return e.Binary("shr", x, _const(by, x.type))
-
-
-def _and(x: e.Expression, mask: int) -> e.Expression:
-    return e.Binary("and", x, _const(mask, x.type))
-
-
-def _less(x: e.Expression, bound: int) -> e.Expression:
-    return e.Compare("lt", x, _const(bound, x.type))
-
-
-def _like(kind: ValueType, dtype: dtypes.DType) -> ValueType:
-    return Vector(dtype, kind.lanes) if isinstance(kind, Vector) else dtype
-
-
-def _const(value: int, kind: ValueType) -> e.Expression:
-    return _splat(e.Const(value, dtypes.uint32), kind)
-
-
-def _float(value: float, kind: ValueType) -> e.Expression:
-    return _splat(e.Const(value, dtypes.float32), kind)
-
-
-def _splat(const: e.Const, kind: ValueType) -> e.Expression:
-    return e.Splat(const, _like(kind, const.type)) if isinstance(kind, Vector) else const  # type: ignore[arg-type]
+    return e.Bitcast(x, k.like(x.type, dtype))

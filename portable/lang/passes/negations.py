@@ -12,10 +12,10 @@ the emitter hides what it sees as a negation (`portable.lang.emit.dialect`).
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from portable.dtypes import DType, int32
@@ -23,7 +23,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.types import ValueType, Vector, scalar_of
+from portable.lang.ir.types import Vector, scalar_of
 
 # Rounds constants itself, for compilers that do not find out what their own library gives.
 #
@@ -61,11 +61,7 @@ def _rounded(x: e.Expression) -> e.Expression:
 def wrap_signed(kernel: k.Kernel, facts: Facts) -> k.Kernel:
     """The kernel for languages in which signed arithmetic that leaves its range means nothing."""
     wrapping = _Wrapping(facts)
-
-    def change(x: s.Statement) -> s.Block:
-        return (k.map_operands(x, wrapping.expression),)
-
-    return replace(kernel, body=k.map_block(kernel.body, change))
+    return replace(kernel, body=k.map_values(kernel.body, wrapping.expression))
 
 
 class _Wrapping:
@@ -90,22 +86,14 @@ class _Wrapping:
         """A signed expression's bits, as an unsigned one; sums in sums stay unsigned."""
         kind = k.unsigned(x.type)
         match x:
-            case e.Const():
-                return _bits_of(int(x.value), kind)
-            case e.Splat(x=e.Const() as x):
-                assert isinstance(kind, Vector)
-                return e.Splat(_bits_of(int(x.value), kind.dtype), kind)
+            case e.Const(value=value) | e.Splat(x=e.Const(value=value)):
+                return k.constant(int(value) % 2 ** scalar_of(kind).bits, kind)
             case e.Binary(op="add" | "sub" | "mul" | "shl"):
                 return e.Binary(x.op, self._bits(x.x), self._bits(x.y))
             case e.Unary(op="neg"):
                 return e.Unary("neg", self._bits(x.x))
             case _:
                 return k.reinterpret(self.expression(x), kind)
-
-
-def _bits_of(value: int, kind: ValueType) -> e.Const:
-    assert isinstance(kind, DType)
-    return e.Const(value % 2**kind.bits, kind)
 
 
 # Keeps bitwise complements of integers out of a compiler that gets them wrong.
@@ -190,7 +178,7 @@ def keep_negations(kernel: k.Kernel) -> k.Kernel:
     """The kernel with no product that could turn out to be a negative, if it has barriers."""
     if not any(isinstance(x, s.Barrier) for x in k.all_statements(kernel.body)):
         return kernel
-    return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
+    return _with(kernel, partial(_kept, fastmath=kernel.options.fastmath))
 
 
 def separate_sines(kernel: k.Kernel) -> k.Kernel:
@@ -211,9 +199,7 @@ def plain_negations(kernel: k.Kernel) -> k.Kernel:
 
 
 def _with(kernel: k.Kernel, change: Callable[[e.Expression], e.Expression]) -> k.Kernel:
-    body = k.map_block(
-        kernel.body, lambda x: (k.map_operands(x, lambda y: k.map_expression(y, change)),)
-    )
+    body = k.map_values(kernel.body, partial(k.map_expression, change=change))
     return replace(kernel, body=body)
 
 
@@ -222,13 +208,13 @@ def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
         return x
     match x:
         case e.Unary(op="neg"):
-            return _product(x.x, _like(x, -1.0))
+            return _product(x.x, k.constant(-1.0, x.type))
         case e.Binary(op="mul") if _may_be_minus_one(x.x) and _may_be_minus_one(x.y):
             return _product(x.x, x.y)
         case e.Binary(op="div") if _may_be_minus_one(x.y):
             return replace(x, y=_unknown(x.y))
         case e.Binary(op="sub") if _is_no_minuend(x.x, fastmath=fastmath):
-            return _product(_plain_product(x.y), _like(x, -1.0))
+            return _product(_plain_product(x.y), k.constant(-1.0, x.type))
         case e.Binary(op="add"):
             return replace(x, x=_plain_product(x.x), y=_plain_product(x.y))
         case e.Binary(op="sub"):
@@ -245,7 +231,7 @@ def _may_be_minus_one(x: e.Expression) -> bool:
 
 def _product(x: e.Expression, y: e.Expression) -> e.Expression:
     """A product that LLVM does not simplify, whatever it finds out about the factors."""
-    return e.Call("fma", (x, y, _like(x, -0.0)), x.type)
+    return e.Call("fma", (x, y, k.constant(-0.0, x.type)), x.type)
 
 
 def _plain_product(x: e.Expression) -> e.Expression:
@@ -263,7 +249,7 @@ def _is_minus_zero(x: e.Expression) -> bool:
 def _unknown(x: e.Expression) -> e.Expression:
     """A number times a one that the compiler does not know of."""
     one = e.Cast(e.Unary("neg", unknown_ones(int32)), scalar_of(x.type))
-    return _product(x, e.Splat(one, x.type) if isinstance(x.type, Vector) else one)
+    return _product(x, k.splat(one, x.type))
 
 
 def _plain(x: e.Expression) -> e.Expression:
@@ -299,8 +285,3 @@ def _is_no_minuend(x: e.Expression, *, fastmath: bool = False) -> bool:
 def _minus_one(kind: DType | Vector) -> int:
     scalar = scalar_of(kind)
     return 2**scalar.bits - 1 if scalar.kind == "u" else -1
-
-
-def _like(x: e.Expression, value: float) -> e.Expression:
-    constant = e.Const(value, scalar_of(x.type))
-    return e.Splat(constant, x.type) if isinstance(x.type, Vector) else constant

@@ -80,7 +80,7 @@ def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Ex
     if known.constant == -1:
         return e.Unary("neg", x)
     if known.power is not None:
-        return e.Binary("shr", x, k.constant(known.power, x.type)) if known.power else x
+        return k.binary("shr", x, known.power) if known.power else x
     if known.plain and known.divisor.low > 0:
         return e.Binary("quot", x, y)
     x, y = name(x, "dividend"), name(y, "divisor")
@@ -108,7 +108,7 @@ def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Express
     if known.constant in (0, -1):
         return k.constant(0, x.type)
     if known.power is not None:
-        return e.Binary("and", x, k.constant(2**known.power - 1, x.type))
+        return k.binary("and", x, 2**known.power - 1)
     safe, bounds = _harmless(y, known, name)
     remainder: e.Expression = e.Binary("rem", x, safe)
     if known.plain:
@@ -449,8 +449,7 @@ def _template(
     bindings = Bindings(Facts(kernel))
     kernel = lower_loops(kernel, bindings)
     kernel = lower_operators(kernel, semantics, bindings)
-    exact = partial(k.map_expression, change=_exact)
-    body = k.map_block(kernel.body, lambda x: (k.map_operands(x, exact),))
+    body = k.map_values(kernel.body, partial(k.map_expression, change=_exact))
     last = body[-1]
     assert isinstance(last, s.Let)
     bound = tuple(var for x in k.all_statements(body) for var in x.binds())

@@ -12,11 +12,12 @@ from portable.dtypes import DType, bfloat16, float16, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import both, constant
 from portable.lang.ir.types import Array, Fragment, Region, Vector, scalar_of
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import SUMS, RegisterLayout
 from portable.lang.tiles.strategy import Strategy, kept_dims
-from portable.lang.tiles.work import Code, Work, add, both, mul, number, stored
+from portable.lang.tiles.work import Code, Work, add, mul, stored
 
 # Elements of regions: where they lie, whether inside their array; vectors of them are stored.
 
@@ -376,7 +377,7 @@ class ByElements(Strategy):
                 code.store(array, at, value)
             if condition is not None:
                 with code.otherwise():
-                    code.store(array, at, number(0, array.dtype))
+                    code.store(array, at, constant(0, array.dtype))
         return code.block
 
     def elements(self, x: s.ForElements) -> s.Block:

@@ -17,12 +17,19 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block, map_blocks
-from portable.lang.ir.types import LANES, Array, Region, Vector
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_statements,
+    both,
+    linear_local_id,
+    map_block,
+    map_blocks,
+)
+from portable.lang.ir.types import LANES, Array, Region, vector_type
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
-from portable.lang.tiles.work import add, both, mul
+from portable.lang.tiles.work import add, mul
 
 _MOST_UNROLLED = 16
 _ASYNC_BYTES = (4, 8, 16)
@@ -337,7 +344,7 @@ class _Lowering:
         body: list[s.Statement] = []
         for part in parts:
             name = self._name(tile, "value").name
-            value = e.Variable(name, Vector(kind, lanes) if lanes > 1 else kind)
+            value = e.Variable(name, vector_type(kind, lanes))
             axes = tile.dims(source)[-1], tile.dims(target)[-1]
             index = tile.index(source, at)
             body.append(s.Load(value, source.array, index, tile.loc, axes[0], part))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from portable.lang.ir import expressions as e
+from portable.lang.ir.kernel import constant
 from portable.lang.tiles.mma_shapes import LANES
-from portable.lang.tiles.work import Code, add, mul, number
+from portable.lang.tiles.work import Code, add, mul
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,12 @@ def _linear(code: Code) -> e.Expression:
 def divided(x: e.Expression, by: int) -> e.Expression:
     """An index that is never negative, divided by a constant."""
     if isinstance(x, e.Const):
-        return number(int(x.value) // by, x.type)
-    return x if by == 1 else e.Binary("floordiv", x, number(by, x.type), nonnegative=True)
+        return constant(int(x.value) // by, x.type)
+    return x if by == 1 else e.Binary("floordiv", x, constant(by, x.type), nonnegative=True)
 
 
 def remainder(x: e.Expression, by: int) -> e.Expression:
     """What is left of that division."""
     if by == 1 or isinstance(x, e.Const):
-        return number(int(x.value) % by if isinstance(x, e.Const) else 0, x.type)
-    return e.Binary("mod", x, number(by, x.type), nonnegative=True)
+        return constant(int(x.value) % by if isinstance(x, e.Const) else 0, x.type)
+    return e.Binary("mod", x, constant(by, x.type), nonnegative=True)

@@ -17,8 +17,9 @@ from dataclasses import asdict, replace
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import both, constant, splat
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Array, Fragment, Region, Space, Use
+from portable.lang.ir.types import Array, Fragment, Region, Space, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, inside, place
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
@@ -35,14 +36,10 @@ from portable.lang.tiles.work import (
     Code,
     Work,
     add,
-    both,
     clamp,
     mul,
-    number,
     smaller,
-    splat,
     stored,
-    vector_type,
 )
 
 _Tile = tuple[e.Expression, e.Expression]
@@ -337,7 +334,7 @@ class Micro(ByElements):
         value = fused.fill.value
         assert isinstance(value, e.Const)
         if value.value:
-            value = e.Select(fused.first, value, number(0, value.type))
+            value = e.Select(fused.first, value, constant(0, value.type))
         self._begin(code, fused, registers, value)
 
     def _ask_ahead(self, code: Code, fused: Summation | None, tile: _Tile) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, bfloat16, float16, float32, float64
 from portable.lang.ir import expressions as e
-from portable.lang.tiles.work import add, mul, number
+from portable.lang.ir.kernel import constant
+from portable.lang.tiles.work import add, mul
 
 # Layouts of matrices in registers: which element a register of a lane holds.
 #
@@ -106,7 +107,7 @@ class RegisterLayout:
 
 
 def _times(x: e.Expression, step: int) -> e.Expression:
-    return mul(x, step) if step else number(0, x.type)
+    return mul(x, step) if step else constant(0, x.type)
 
 
 def _sum_of_digits(digits: list[tuple[int, int]], which: e.Expression) -> e.Expression:
@@ -118,13 +119,13 @@ def _sum_of_digits(digits: list[tuple[int, int]], which: e.Expression) -> e.Expr
         if joined and joined[-1][0] * joined[-1][1] == step:
             extent, step = extent * joined[-1][0], joined.pop()[1]
         joined.append((extent, step))
-    total, span = number(0, which.type), 1
+    total, span = constant(0, which.type), 1
     for at, (extent, step) in enumerate(joined):
         digit = which
         if span > 1:
-            digit = e.Binary("floordiv", which, number(span, which.type), nonnegative=True)
+            digit = e.Binary("floordiv", which, constant(span, which.type), nonnegative=True)
         if at < len(joined) - 1:
-            digit = e.Binary("mod", digit, number(extent, which.type), nonnegative=True)
+            digit = e.Binary("mod", digit, constant(extent, which.type), nonnegative=True)
         if step:
             total = add(total, mul(digit, step))
         span *= extent

@@ -15,11 +15,12 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
+from portable.lang.ir.kernel import both, constant
 from portable.lang.ir.statements import FEW
-from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.ir.types import Array, Layout, Region, vector_type
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
-from portable.lang.tiles.work import Code, add, both, clamp, mul, number, vector_type
+from portable.lang.tiles.work import Code, add, clamp, mul
 
 # The size of micro-tiles: what part of an accumulator a CPU keeps in its vector registers.
 
@@ -178,7 +179,7 @@ class Panels(Packing):
             code.loop("panel", self.count, unroll=1) as panel,
         ):
             for lane in range(0, self.width, self.vector):
-                code.store(self.array, self.at(lead, line, panel, lane), number(0, kind))
+                code.store(self.array, self.at(lead, line, panel, lane), constant(0, kind))
 
     def copy(self, code: Code, lead: tuple[e.Expression, ...], source: Region) -> None:
         """Copies a region here; zeros where it lies outside its array, and in the padding."""

@@ -22,7 +22,7 @@ from portable.dtypes import DType, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import all_statements, linear_local_id, map_expression
+from portable.lang.ir.kernel import all_statements, linear_local_id, substituted
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.tiles.accumulators import place
@@ -106,7 +106,7 @@ def _operand(x: Fragment | Region, change: _Change) -> Fragment | Region:
 def resolved(x: e.Expression, values: dict[e.Variable, e.Expression]) -> e.Expression:
     """An expression with bindings replaced by their values, which may name bindings before them."""
     for var in reversed(values):
-        x = map_expression(x, lambda y, var=var: values[var] if y == var else y)  # type: ignore[misc]
+        x = substituted(x, {var.name: values[var]})
     return x
 
 

@@ -18,9 +18,9 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import linear_local_id
+from portable.lang.ir.kernel import both, linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
+from portable.lang.ir.types import Array, Fragment, Layout, Region, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, place, store_neighbours
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
@@ -29,11 +29,9 @@ from portable.lang.tiles.work import (
     Code,
     Work,
     add,
-    both,
     mul,
     smaller,
     stored,
-    vector_type,
 )
 
 

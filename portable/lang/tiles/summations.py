@@ -21,13 +21,14 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import (
     all_expressions,
     all_statements,
+    both,
     children,
     map_children,
     subexpressions,
 )
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Fragment, Vector
-from portable.lang.tiles.work import Code, add, both, vector_type
+from portable.lang.ir.types import Fragment, Vector, vector_type
+from portable.lang.tiles.work import Code, add
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)
 _LANEWISE: Final = (e.Binary, e.Unary, e.Compare, e.Select, e.Call)

@@ -11,19 +11,25 @@ from dataclasses import replace
 from functools import cached_property
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bfloat16, bool_, float16
+from portable.dtypes import DType, bfloat16, float16
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, all_expressions, all_statements, map_block, map_memory
+from portable.lang.ir.kernel import (
+    Kernel,
+    all_expressions,
+    all_statements,
+    like,
+    map_block,
+    map_memory,
+)
 from portable.lang.ir.types import (
     Array,
     Fragment,
     Layout,
     Space,
     ValueType,
-    Vector,
     scalar_of,
 )
 
@@ -33,11 +39,6 @@ def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:
     if not new:
         return body
     return map_block(body, lambda x: (map_memory(x, lambda array: new.get(array, array)),))
-
-
-def _like(kind: ValueType, dtype: DType) -> ValueType:
-    """A type of as many lanes as `kind`."""
-    return Vector(dtype, kind.lanes) if isinstance(kind, Vector) else dtype
 
 
 class Work:
@@ -185,7 +186,7 @@ class Code:
         """Binds an element, or a vector of neighbours, converted to `kind`, to a new name."""
         wanted = scalar_of(kind)
         loaded = wanted if wanted is array.dtype else array.dtype.register
-        var = self._bound(f"{array.name}_at", _like(kind, loaded))
+        var = self._bound(f"{array.name}_at", like(kind, loaded))
         self.emit(s.Load(var, array, index, self.loc, axis))
         if loaded is wanted:
             return var
@@ -259,23 +260,6 @@ class Code:
         return self.index(x) if isinstance(x, int) else x
 
 
-def number(value: float, kind: ValueType) -> e.Expression:
-    """A constant scalar or vector."""
-    dtype = scalar_of(kind)
-    const = e.Const(float(value) if dtype.is_float else int(value), dtype)
-    return splat(const, kind)
-
-
-def vector_type(dtype: DType, lanes: int) -> ValueType:
-    """A vector type, or the scalar type for one lane."""
-    return dtype if lanes == 1 else Vector(dtype, lanes)
-
-
-def splat(x: e.Expression, kind: ValueType) -> e.Expression:
-    """A scalar in every lane."""
-    return e.Splat(x, kind) if isinstance(kind, Vector) else x
-
-
 def stored(value: e.Expression, fragment: Fragment) -> e.Expression:
     """A value as an element of a fragment holds it: rounded to half where that is its type."""
     narrow = fragment.dtype
@@ -321,13 +305,3 @@ def smaller(x: e.Expression, y: e.Expression | int) -> e.Expression:
     """``x < y``."""
     assert isinstance(x.type, DType)
     return e.Compare("lt", x, _constant(y, x.type))
-
-
-def both(*conditions: e.Expression | None) -> e.Expression | None:
-    """All of the conditions; None for none."""
-    result: e.Expression | None = None
-    for condition in conditions:
-        if condition is not None:
-            assert condition.type is bool_
-            result = condition if result is None else e.Binary("and", result, condition)
-    return result

@@ -7,7 +7,6 @@ same launches on them again.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
-from portable.system.isolation import collected_later
+from portable.system.isolation import collected_later, usable_cores
 
 _KEPT: Final = 8
 """Plans that a thread keeps."""
@@ -180,7 +179,7 @@ def _build_together(device: Device, work: Callable[[], object]) -> None:
             step()
 
     # Kernels first: products wait for each other, as many are made by one program.
-    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    threads = min(_MOST_THREADS, usable_cores())
     with collected_later(), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(build, (*builder.kernels, *builder.steps)):
             pass

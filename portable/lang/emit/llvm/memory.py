@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from portable.dtypes import int32
-from portable.lang.emit.addresses import at_lane, swizzled_row, unit_axis
+from portable.lang.emit.addresses import swizzled_row, unit_axis
 from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suffix, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import neighbour
 from portable.lang.ir.types import Array, Turns, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
 
 # Where elements lie, and what LLVM is told of which accesses can meet.
@@ -390,7 +391,7 @@ class Memory:
     ) -> list[str]:
         """The offsets of a vector's lanes."""
         if array.layout is not None and array.layout.swizzle:
-            moved = (at_lane(index, axis, lane) for lane in range(lanes))
+            moved = (neighbour(index, axis, lane) for lane in range(lanes))
             return [self.addresses.offset(array, each) for each in moved]
         step = self.addresses.along(array, axis)
         return [first, *(self.addresses.moved(first, lane, step) for lane in range(1, lanes))]

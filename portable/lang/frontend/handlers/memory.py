@@ -13,7 +13,15 @@ from portable.dtypes import DType, bool_, uint64
 from portable.errors import DTypeError
 from portable.lang.frontend import memory, structs
 from portable.lang.frontend.builder import Builder, handles
-from portable.lang.frontend.conversion import as_index, as_type, as_value, cast, register_of, unify
+from portable.lang.frontend.conversion import (
+    as_index,
+    as_type,
+    as_value,
+    cast,
+    register_of,
+    splat,
+    unify,
+)
 from portable.lang.frontend.handlers.collectives import meeting_items
 from portable.lang.frontend.structs import is_callable
 from portable.lang.frontend.values import (
@@ -28,11 +36,11 @@ from portable.lang.frontend.values import (
     sequence,
 )
 from portable.lang.ir import expressions as e
+from portable.lang.ir import kernel
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
-from portable.lang.ir.kernel import all_statements, neighbour
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector
+from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector, lanes_of
 
 _MOST_STORES: Final = 64
 """Elements that are filled one by one."""
@@ -130,7 +138,7 @@ def _fill(builder: Builder, array: View | StructView, value: Any) -> None:
     elif whole.lanes > 1:
         value = cast(builder, value, whole.dtype.register)
     if whole.lanes > 1 and value.lanes == 1:
-        value = _splat(builder, value, whole.lanes)
+        value = splat(as_value(builder, value), whole.lanes)
     if prod(whole.shape) <= _MOST_STORES:
         for index in ndindex(*whole.shape):
             memory.store(builder, array, index, value)
@@ -207,11 +215,7 @@ def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value | Complex:
 def _splat(builder: Builder, x: Any, lanes: Any) -> Value | Complex:
     if _check_lanes(builder, lanes) == 1 and isinstance(x, Complex):
         return x
-    value = as_value(builder, x)
-    if lanes == 1:
-        return value
-    kind = Vector(value.dtype, lanes)
-    return Value(e.Splat(value.expr, kind), value.weak, value.slots)
+    return splat(as_value(builder, x), lanes)
 
 
 @handles("shuffle2")
@@ -286,40 +290,9 @@ def _checked(builder: Builder, word: str, array: Any, order: Any, scope: Any) ->
     return view
 
 
-def _emit(
-    builder: Builder,
-    word: str,
-    view: View,
-    index: Any,
-    value: e.Expression | None,
-    order: Any,
-    scope: Any,
-    expected: e.Expression | None = None,
-) -> Value:
-    where = memory.place(builder, view, index)
-    var = builder.bind("before", view.array.dtype)
-    op: Any = word.removeprefix("atomic_")
-    result = None if op == "store" else var
-    builder.emit(
-        s.Atomic(result, op, view.array, where, value, expected, order, scope, builder.location)
-    )
-    return Value(var)
-
-
-@handles("atomic_load")
-def _load(builder: Builder, array: Any, index: Any, order: Any, scope: Any) -> Value:
-    view = _checked(builder, "atomic_load", array, order, scope)
-    return _emit(builder, "atomic_load", view, index, None, order, scope)
-
-
-@handles("atomic_store")
-def _store(builder: Builder, array: Any, index: Any, value: Any, order: Any, scope: Any) -> None:
-    view = _checked(builder, "atomic_store", array, order, scope)
-    stored = memory.store_value(builder, view.array, value)
-    _emit(builder, "atomic_store", view, index, stored.expr, order, scope)
-
-
 @handles(
+    "atomic_load",
+    "atomic_store",
     "atomic_add",
     "atomic_sub",
     "atomic_min",
@@ -328,32 +301,29 @@ def _store(builder: Builder, array: Any, index: Any, value: Any, order: Any, sco
     "atomic_or",
     "atomic_xor",
     "atomic_exchange",
+    "atomic_compare_exchange",
 )
-def _change(
-    builder: Builder, word: str, array: Any, index: Any, value: Any, order: Any, scope: Any
-) -> Value:
+def _atomic(
+    builder: Builder, word: str, array: Any, index: Any, order: Any, scope: Any, **numbers: Any
+) -> Value | None:
+    """Of an element; of vectors one for each lane, on neighbours along the last dimension."""
     view = _checked(builder, word, array, order, scope)
-    operand = memory.store_value(builder, view.array, value)
-    if operand.lanes == 1:
-        return _emit(builder, word, view, index, operand.expr, order, scope)
-    first, lanes = memory.place(builder, view, index), builder.let("lanes", operand.expr)
+    place = memory.place(builder, view, index)
+    given = {n: memory.store_value(builder, view.array, x).expr for n, x in numbers.items()}
+    width = max((lanes_of(x.type) for x in given.values()), default=1)
+    if width > 1:
+        kind = Vector(register_of(builder, view.array.dtype), width)
+        given = {n: builder.let("lanes", kernel.splat(x, kind)) for n, x in given.items()}
+    op: Any = word.removeprefix("atomic_")
     before: list[Value] = []
-    for k in range(operand.lanes):
-        place = neighbour(first, view.kept[-1], k)
-        here = replace(view, starts=place, kept=(), extents=())
-        before.append(_emit(builder, word, here, (), e.Lane(lanes, k), order, scope))
-    return as_value(builder, _vector(builder, tuple(before)))
-
-
-@handles("atomic_compare_exchange")
-def _compare_exchange(
-    builder: Builder, array: Any, index: Any, expected: Any, value: Any, order: Any, scope: Any
-) -> Value:
-    word = "atomic_compare_exchange"
-    view = _checked(builder, word, array, order, scope)
-    old = memory.store_value(builder, view.array, expected)
-    new = memory.store_value(builder, view.array, value)
-    return _emit(builder, word, view, index, new.expr, order, scope, old.expr)
+    for k in range(width):
+        at = kernel.neighbour(place, view.kept[-1], k) if k else place
+        part = {n: e.Lane(x, k) if width > 1 else x for n, x in given.items()}
+        operands = part.get("value"), part.get("expected")
+        var = None if op == "store" else builder.bind("before", view.array.dtype)
+        builder.emit(s.Atomic(var, op, view.array, at, *operands, order, scope, builder.location))
+        before += () if var is None else (Value(var),)
+    return as_value(builder, _vector(builder, tuple(before))) if before else None
 
 
 # Copies between global and local memory.
@@ -412,7 +382,7 @@ def _pipeline(
 
 def _check_no_meeting(builder: Builder, following: s.Block) -> None:
     """Refuses what work-items that only copy would have to take part in."""
-    for x in all_statements(following):
+    for x in kernel.all_statements(following):
         if x.together() != "work_item" and not isinstance(x, s.FragmentFill | s.ForElements):
             builder.fail(
                 f"after of kl.pipeline holds {type(x).__name__}, for which work-items meet",

@@ -18,7 +18,7 @@ from portable.lang.frontend.structs import operator_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
-from portable.lang.ir.types import Vector
+from portable.lang.ir.types import vector_type
 
 # Words that steer the compiler: kinds of loops, and assumptions that it need not prove.
 
@@ -26,14 +26,11 @@ from portable.lang.ir.types import Vector
 # What loops run over.
 
 
-@handles("static_range")
-def _static_range(builder: Builder, start: Any, stop: Any, step: Any) -> v.Range:
-    return _range(builder, start, stop, step, static=True)
-
-
-@handles("range")
-def _dynamic_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> v.Range:
-    return _range(builder, start, stop, step, unroll)
+@handles("static_range", "range")
+def _plain_range(
+    builder: Builder, word: str, start: Any, stop: Any, step: Any, unroll: Any = 0
+) -> v.Range:
+    return _range(builder, start, stop, step, unroll, static=word == "static_range")
 
 
 @handles("workgroup_range")
@@ -139,9 +136,8 @@ def _invert(builder: Builder, word: str, x: Any) -> Any:
     return not x if isinstance(x, bool) else arithmetic.invert(builder, x)
 
 
-@handles("negative")
-def _negative(builder: Builder, x: Any) -> Any:
-    return arithmetic.negate(builder, x)
+handles("negative")(arithmetic.negate)
+handles("where")(arithmetic.select)
 
 
 @handles("positive")
@@ -209,11 +205,6 @@ def _clip(builder: Builder, x: Any, min: Any, max: Any) -> Any:
     return low if max is None else arithmetic.binary(builder, "min", low, max)
 
 
-@handles("where")
-def _where(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
-    return arithmetic.select(builder, condition, x, y)
-
-
 @handles("real", "imag")
 def _part(builder: Builder, word: str, x: Any) -> Any:
     if isinstance(x, v.Complex | complex | int | float):
@@ -250,8 +241,7 @@ def _bitcast(builder: Builder, x: Any, dtype: Any) -> v.Value:
             f"kl.bitcast of {v.describe(value)} to {kind.short}",
             "both types have the same width, 32 or 64 bits",
         )
-    target = Vector(kind, value.lanes) if value.lanes > 1 else kind
-    return v.Value(e.Bitcast(value.expr, target))
+    return v.Value(e.Bitcast(value.expr, vector_type(kind, value.lanes)))
 
 
 @handles("accumulator")

@@ -112,16 +112,13 @@ class _Choosing:
         """Conditions in words that have their values before a block; None if it sets some."""
         bound = {v.name for x in k.all_statements(block) for v in x.binds()}
         changed = {v.name for x in k.all_statements(block) for v in x.sets()}
-
-        def value_of(x: e.Expression) -> e.Expression:
-            return self._values[x.name] if isinstance(x, e.Variable) and x.name in bound else x
-
+        values = {name: x for name, x in self._values.items() if name in bound}
         out: list[e.Expression] = []
         for x in conditions:
             while inner := bound.intersection(k.names_in(x)):
-                if not inner <= self._values.keys():
+                if not inner <= values.keys():
                     return None
-                x = k.map_expression(x, value_of)
+                x = k.substituted(x, values)
             if changed.intersection(k.names_in(x)):
                 return None
             out.append(x)

@@ -166,7 +166,7 @@ class _Loops:
             blank.append((self._returned, bool_))
         if not blank:
             return body
-        stores = [s.Store(array, (self._item,), _zero(kind), loc) for array, kind in blank]
+        stores = [s.Store(array, (self._item,), k.constant(0, kind), loc) for array, kind in blank]
         return (s.ForItems((self._numbered(loc), *stores), loc), *body)
 
     def _block(self, parts: list[uniform.Part]) -> s.Block:
@@ -278,7 +278,7 @@ class _Loops:
                 out += self._fetch(name, loc)
             else:
                 variable = self._variables[name]
-                out.append(s.Assign(variable, _zero(variable.type), loc))
+                out.append(s.Assign(variable, k.constant(0, variable.type), loc))
         self._given |= needs.given
         return tuple(out)
 
@@ -336,10 +336,6 @@ class _Loops:
         kept = e.Variable(f"{name}@kept", variable.type)
         fetch = s.Load(kept, self._kept_array(name), (self._item,), loc)
         return fetch, s.Assign(variable, kept, loc)
-
-
-def _zero(kind: ValueType) -> e.Expression:
-    return e.Const(False, bool_) if kind is bool_ else k.constant(0, kind)
 
 
 def _text(parts: list[uniform.Part]) -> s.Block:

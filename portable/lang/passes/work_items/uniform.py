@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from portable.lang.ir import expressions as e
@@ -43,16 +44,16 @@ class _Renaming:
         self._bound: set[str] = set()
         self._count = 0
 
-    def block(self, block: s.Block, names: Mapping[str, str]) -> s.Block:
-        """A block in which names stand for others."""
+    def block(self, block: s.Block, names: Mapping[str, e.Variable]) -> s.Block:
+        """A block in which names stand for variables of other names."""
         here = dict(names)
         out: list[s.Statement] = []
         for x in block:
             inner = dict(here)
             for var in x.binds():
-                inner[var.name] = self._name(var.name)
-            renamed = k.map_operands(x, lambda y, inner=inner: _renamed(y, inner))  # type: ignore[misc]
-            out.append(k.map_blocks(renamed, lambda y, inner=inner: self.block(y, inner)))  # type: ignore[misc]
+                inner[var.name] = e.Variable(self._name(var.name), var.type)
+            renamed = k.map_operands(x, partial(k.substituted, values=inner))
+            out.append(k.map_blocks(renamed, partial(self.block, names=inner)))
             if not x.blocks():
                 here = inner
         return tuple(out)
@@ -63,15 +64,6 @@ class _Renaming:
             return f"{name}@bound{self._count}"
         self._bound.add(name)
         return name
-
-
-def _renamed(x: e.Expression, names: Mapping[str, str]) -> e.Expression:
-    def rename(y: e.Expression) -> e.Expression:
-        if isinstance(y, e.Variable) and names.get(y.name, y.name) != y.name:
-            return e.Variable(names[y.name], y.type)
-        return y
-
-    return k.map_expression(x, rename)
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -392,22 +384,13 @@ class _TakingOut:
                 self._count += 1
                 held[name] = e.Variable(f"{name}@was{self._count}", variable.type)
                 before.append(s.Let(held[name], variable, x.loc))
-            alone += _substituted((x,), held) if held else (x,)
+            alone += k.map_values((x,), partial(k.substituted, values=held)) if held else (x,)
         region.before, region.statements = tuple(before), tuple(alone)
 
 
 def _changed(x: s.Statement) -> set[str]:
     """The variables that a statement, or one in it, assigns to."""
     return {v.name for y in k.all_statements((x,)) for v in y.sets()}
-
-
-def _substituted(block: s.Block, values: dict[str, e.Variable]) -> s.Block:
-    """A block with other values for names that it only reads."""
-
-    def put(x: e.Expression) -> e.Expression:
-        return values.get(x.name, x) if isinstance(x, e.Variable) else x
-
-    return k.map_block(block, lambda x: (k.map_operands(x, lambda y: k.map_expression(y, put)),))
 
 
 # Which values of a work-item are needed beyond the region that they come from.
