@@ -315,8 +315,14 @@ def _processor() -> str:
     return next(_of_processor("model name"), platform.processor())
 
 
+_ARCHIVED: Final = "$Format:%H$"
+"""The commit, which ``git archive`` puts here: see .gitattributes."""
+
+
 def _commit() -> str | None:
-    """The commit of the checkout that this file is part of, marked where files were changed."""
+    """The commit of the archive, or of the checkout and marked if that was changed."""
+    if not _ARCHIVED.startswith("$"):
+        return _ARCHIVED[:12]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(  # noqa: S603  (a fixed command)

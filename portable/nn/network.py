@@ -23,7 +23,7 @@ from portable.interchange.libraries import (
     runs_where_it_lives,
     takes_other_libraries,
 )
-from portable.linalg.base.operands import overlap
+from portable.linalg.base.operands import require_apart
 from portable.nn import files
 from portable.nn.layers.layer import Layer, Shape, output_shapes
 from portable.nn.layout import (
@@ -291,8 +291,7 @@ class Network(ABC):
             )
         if out.shape[0] != x.shape[0]:
             raise ShapeError(f"out has {out.shape[0]} rows, x {x.shape[0]}")
-        if overlap(self.device, out, x):
-            raise ShapeError("out overlaps x; pass another array")
+        require_apart("forward", self.device, out, {"x": x})
 
     # -- parameters ---------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 from types import SimpleNamespace
 from typing import Any
 
@@ -170,3 +172,27 @@ def test_a_library_that_describes_itself_otherwise_is_left_out(
     names = [x["name"] for x in libraries()]
     assert "PyTorch" not in names
     assert "CuPy" in names
+
+
+def test_an_archive_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there is no git, as in a wheel built of it."""
+    monkeypatch.setattr(environment, "_ARCHIVED", "0123456789abcdef0123")
+    assert environment._commit() == "0123456789ab"
+
+
+@pytest.mark.skipif(which("git") is None, reason="git is not installed")
+def test_git_puts_the_commit_into_archives(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    for name in (".gitattributes", "bench/environment.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+
+    def git(*words: str) -> str:
+        names = "-c", "user.name=a", "-c", "user.email=a@b"
+        command = ["git", "-C", str(tmp_path), *names, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "All")
+    assert f'"{git("rev-parse", "HEAD").strip()}"' in git("archive", "HEAD")

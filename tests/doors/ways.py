@@ -204,7 +204,7 @@ WAYS: Final[tuple[Way, ...]] = (
     _way("by rotations", doors.SINGULAR_VECTORS, "svd_by_rotations", ((20, 20),)),
     _way("by rotations", doors.EIGENVECTORS, "hermitian_by_rotations", ((20, 20),)),
     _way(
-        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize_keeping solve_secular apply_blocks",
+        "in stages", doors.SINGULAR_VECTORS, "bidiagonalize solve_secular apply_blocks",
         ((70, 70),), _compiled_alone,
     ),
     _way(
@@ -273,7 +273,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "item_wave load_band move_band store_bidiagonal vector_packs "
     "panel_packs panel_wave product_packs ring_packs": "tests/linalg/test_band.py",
     "apply_reflectors factor_panel store_band": "tests/linalg/test_dense_band.py",
-    "bidiagonalize_each": "tests/linalg/test_direct.py",
     "iterate_bidiagonal sort_vectors": "tests/linalg/test_bidiagonal.py",
     "change_both_sides": "tests/linalg/test_symmetric_panels.py",
     "add_band_rows bidiagonalize_in_panels choose_factor count_values make_lines take_squares "

@@ -12,7 +12,7 @@ import scipy.sparse
 import portable
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
-from portable.errors import DTypeError, ShapeError
+from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.linalg import band_to_bidiagonal
 from portable.linalg.bands.band import chase
 from portable.linalg.bands.plan import Plan, Stage
@@ -314,5 +314,8 @@ def test_refuses_other_shapes_and_dtypes() -> None:
         band_to_bidiagonal(ab, out=(d, e.astype(float)))
     with pytest.raises(ShapeError, match="overlaps ab"):
         band_to_bidiagonal(ab, out=(ab[0], e))
-    with pytest.raises(ShapeError, match="d and e overlap"):
+    with pytest.raises(ShapeError, match="e overlaps d"):
         band_to_bidiagonal(ab, out=(d, d[1:]))
+    e.flags.writeable = False
+    with pytest.raises(LaunchError, match="e is read-only"):
+        band_to_bidiagonal(ab, out=(d, e))

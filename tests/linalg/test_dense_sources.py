@@ -64,20 +64,16 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     table = np.empty(16, integer.numpy)
     small = RotationShape(rows=9, columns=9, longs=0, squares=False, parts=4)
     direct = DirectShape(lanes=16 // register.itemsize, rows=4, team=32, teams=2)
-    scratch = Scratch(
-        a, a, np.empty((2, 2, 9), register.numpy), np.empty((2, 2, 9), register.numpy)
-    )
+    each, sums = (np.empty((3, *x, 9), register.numpy) for x in ((9,), (2, 2)))
+    scratch = Scratch(each, each, sums, sums)
     search = Search(30, left=2, split=3, lanes=1, vectors=1, integer=integer)
     return [
-        program(
-            load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TRANSPOSED=True
-        ),
+        program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TRANSPOSED=True),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, a, d, a, TARGET=20, REVERSED=True),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
-        program(load_dense, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TRANSPOSED=True),
-        program(bidiagonalize, capabilities, LINE, a, scratch, d, d, 0, 1, SHAPE=direct),
+        program(bidiagonalize, capabilities, LINE, each, scratch, a, a, None, 0, 1, SHAPE=direct),
         program(bisect, capabilities, LINE, a, table, d, d, SEARCH=search),
     ]
 

@@ -77,11 +77,6 @@ class Transforms:
         return max(sum(abs(x) * weights[k] for k, x in row) for row in self.output) ** 2
 
     @property
-    def reach(self) -> float:
-        """The largest factor by which numbers of an image grow as they are transformed."""
-        return max(sum(abs(x) for _, x in row) for row in self.input) ** 2
-
-    @property
     def filter_turned(self) -> Rows:
         """G^T (r, inputs)."""
         return _turned(self.filter)

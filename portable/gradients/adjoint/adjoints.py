@@ -59,10 +59,6 @@ class Adjoints:
         """What the variables begin with."""
         return tuple(s.Assign(x, zero(x.type), loc) for x in self.cells)
 
-    def variable(self, var: e.Variable) -> e.Variable | None:
-        """That of a name, if something was added to it."""
-        return self._variables.get(var.name)
-
     def add(self, operand: e.Expression, share: e.Expression, loc: Location) -> s.Block:
         """Adds a share to the adjoint of an operand: a name, or what has none."""
         if not isinstance(operand, e.Variable) or not self._activity.depends(operand):

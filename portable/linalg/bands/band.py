@@ -17,7 +17,7 @@ from portable.linalg.bands.products import product_packs
 from portable.linalg.bands.ring import ring_packs
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, require_finite
-from portable.linalg.base.operands import common_dtype, overlap
+from portable.linalg.base.operands import common_dtype, require_apart
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
@@ -59,6 +59,8 @@ def band_to_bidiagonal(
         Unless `ab` has two dimensions, a row at least and at most 4097, and `out` fits.
     DTypeError
         For other dtypes.
+    LaunchError
+        If `out` is read-only.
     ValueError
         For NaN or infinities.
 
@@ -130,10 +132,8 @@ def _results(
         if dtype(x.dtype) is not kind.register:
             given = dtype(x.dtype).name
             raise DTypeError(f"band_to_bidiagonal: {name} is {given}, not {kind.register.name}")
-        if overlap(device, x, ab):
-            raise ShapeError(f"band_to_bidiagonal: {name} overlaps ab; pass another array")
-    if overlap(device, *out):
-        raise ShapeError("band_to_bidiagonal: d and e overlap; pass two arrays")
+        others = {"ab": ab} if name == "d" else {"ab": ab, "d": out[0]}
+        require_apart("band_to_bidiagonal", device, x, others, what=name)
     return out
 
 

@@ -84,11 +84,6 @@ class Tile:
     across: Any
 
     @property
-    def first(self) -> Any:
-        """Whether the first element of the block is its own."""
-        return self.down == 0 and self.has_first_column
-
-    @property
     def has_first_column(self) -> Any:
         """Whether a part of the first column is its own, as column 0."""
         return self.across == 0

@@ -72,20 +72,8 @@ class _Shadow:
         }
 
 
-def overlap(device: Device, x: Any, y: Any) -> bool:
-    """Whether two arrays share an element; exactly so for all but contrived strides.
-
-    Parameters
-    ----------
-    device : Device
-        Where both live.
-    x, y : array
-    """
-    return views_overlap(device.view(x), device.view(y))
-
-
 def views_overlap(a: ArrayView, b: ArrayView) -> bool:
-    """Whether two views of a device's arrays share an element, as `overlap`."""
+    """Whether two views of a device's arrays share an element; exact but for contrived strides."""
     if a.owner != b.owner or not _meet(a, b):
         return False
     blocks = _blocks_meet(a, b)

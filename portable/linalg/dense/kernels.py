@@ -9,27 +9,15 @@ from portable.linalg.base.magnitude import power_bits, scaled_by
 
 @kernel
 def load_dense(
-    a: kl.Array,
-    largest: kl.Array,
-    out: kl.Array,
-    most: kl.Array | None,
-    bound: kl.Scalar | None,
-    *,
-    TARGET: int,
-    TRANSPOSED: bool,
+    a: kl.Array, largest: kl.Array, out: kl.Array, *, TARGET: int, TRANSPOSED: bool
 ) -> None:
-    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
-
-    ``most[0]`` becomes the `bound` of its singular values then, unless `most` is None.
-    """
+    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns."""
     column, row, matrix = kl.global_id(0), kl.global_id(1), a.T if TRANSPOSED else a
     if row < out.shape[0] and column < out.shape[1]:
         value = kl.cast(0, out.dtype)
         if row < matrix.shape[0] and column < matrix.shape[1]:
             value = kl.cast(matrix[row, column], out.dtype)
         out[row, column] = scaled_by(value, power_bits(largest[0], TARGET), 1)
-        if most is not None and row == 0 and column == 0:
-            most[0] = kl.cast(bound, most.dtype)
 
 
 @kernel

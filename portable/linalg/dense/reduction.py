@@ -270,7 +270,7 @@ def reduced(
     room = shape.room(m, n)
     work = device.empty(room, kind)
     turned = a.shape[0] < a.shape[1]
-    load_dense[room[::-1], _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TRANSPOSED=turned)
+    load_dense[room[::-1], _TILE](a, largest, work, TARGET=SCALED_TO, TRANSPOSED=turned)
     sweep = Sweep(device, work, (m, n), bandwidth, shape)
     if m > _TALL * n:
         for k in range(0, n, shape.panel):

@@ -28,12 +28,12 @@ from portable.linalg.factorisations.panel_kernels import (
 )
 from portable.linalg.factorisations.products import subtract_product
 from portable.linalg.factorisations.slice_kernels import eliminate_slices, exchange
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import UPPER_TRIANGLE, Triangle
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.tune.ways import Way, Ways
 
 _UNIT_LOWER: Final = Triangle(backward=False, turned=False, conjugate=False, unit=True)
-_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 _LINE: Final = 64
 _STRIP: Final = 16
 """Columns that a workgroup exchanges rows in at most."""
@@ -130,7 +130,7 @@ def system(device: Device, size: tuple[int, int, int], kind: DType, columns: int
         def run() -> None:
             elimination.run()
             if columns:
-                solved_in_place(device, factors.lu, sides, _UPPER, elimination.layout)
+                solved_in_place(device, factors.lu, sides, UPPER_TRIANGLE, elimination.layout)
 
         return System(factors, sides, repeated(device, run))
 
@@ -150,7 +150,7 @@ def factored_system(device: Device, size: tuple[int, int], kind: DType, columns:
 
         def run() -> None:
             _exchange(device, sides, pivots, ((0, n), (0, 0)), layout)
-            for which in (_UNIT_LOWER, _UPPER):
+            for which in (_UNIT_LOWER, UPPER_TRIANGLE):
                 solved_in_place(device, factors.lu, sides, which, layout)
 
         return System(factors, sides, repeated(device, run))

@@ -47,7 +47,7 @@ from portable.linalg.factorisations.tall_kernels import (
     gram_rows,
     multiply_rows,
 )
-from portable.linalg.factorisations.triangle_kernels import ADJOINT, Triangle
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, UPPER_TRIANGLE
 from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
@@ -67,8 +67,6 @@ _NEAR: Final = 0.25
 _ITEMS: Final = 256
 _EACH: Final = 4
 """Workgroups of a compute unit, and tiles of rows that each has at least."""
-
-_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 
 
 def is_tall(shape: tuple[int, ...], kind: DType, device: Device) -> bool:
@@ -166,7 +164,7 @@ def _by_multiplying(device: Device, size: tuple[int, int, int]) -> Division:
 
     def divide(a: Any, r: Any, q: Any) -> None:
         copied(device, inverse[:, :0, :0], inverse, eye=True)
-        solved_in_place(device, r, inverse, _UPPER, layout)
+        solved_in_place(device, r, inverse, UPPER_TRIANGLE, layout)
         multiply_rows[count, _ITEMS](a, inverse, q, shares)
 
     return add_up, divide

@@ -29,7 +29,7 @@ _FEWEST: Final = 16
 """Blocks of columns that a processor makes at least."""
 
 _TILE: Final = (32, 8, 1)
-_UPPER: Final = Triangle(backward=True, turned=True, conjugate=True, unit=False)
+_GRAM_FACTOR: Final = Triangle(backward=True, turned=True, conjugate=True, unit=False)
 """Of a Hermitian matrix, whose lower triangle lies the way it is read."""
 
 
@@ -173,7 +173,7 @@ class Triangularisation(ABC):
         t = reflectors.t[:, first:stop, base : base + width]
         multiplied(reflectors.device, gram, v, v, adjoint=True)
         start_factor[(width, width, int(t.shape[0])), _TILE](gram, t)
-        solved_in_place(reflectors.device, gram, t, _UPPER, self.layout)
+        solved_in_place(reflectors.device, gram, t, _GRAM_FACTOR, self.layout)
 
     def begin(self) -> None:
         """Forgets what was made before."""

@@ -41,6 +41,7 @@ class Triangle:
     unit: bool
 
 
+UPPER_TRIANGLE: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 ADJOINT: Final = Triangle(backward=False, turned=True, conjugate=True, unit=False)
 """The adjoint of an upper triangle."""
 

@@ -66,7 +66,7 @@ class DirectShape:
 
 
 class Scratch(NamedTuple):
-    """What workgroups write down on the way; `pitch` columns are whole vectors.
+    """What workgroups write down on the way for a matrix; `pitch` columns are whole vectors.
 
     Attributes
     ----------
@@ -113,6 +113,7 @@ def bidiagonalize(
     scratch: Scratch,
     d: kl.Array,
     e: kl.Array,
+    kept: KeptReflectors | None,
     first: kl.Scalar,
     last: kl.Scalar,
     *,
@@ -121,46 +122,23 @@ def bidiagonalize(
     """Makes steps `first` to ``last - 1`` of -1 to ``n - 1``; step -1 only adds up.
 
     Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
-    `a` are whole vectors; zeros follow its rows, as many as a block has.
-    """
-    make_steps(a, scratch, (d, e), None, first, last, SHAPE)
-
-
-@kernel
-def bidiagonalize_each(
-    a: kl.Array, scratch: Scratch, d: kl.Array, e: kl.Array, *, SHAPE: DirectShape
-) -> None:
-    """Makes all steps of several matrices, with a workgroup for each along the second dimension.
-
-    Each array has a dimension before those that `bidiagonalize` takes, of the matrices.
+    `a` are whole vectors; zeros follow its rows, as many as a block has. Reflectors go to `kept`,
+    unless it is None. Each array has a first dimension more, of matrices; so has the ndrange, last.
     """
     matrix = kl.group_id(1)
-    mine = Scratch(scratch.left[matrix], scratch.right[matrix], None, scratch.totals[matrix])
-    make_steps(a[matrix], mine, (d[matrix], e[matrix]), None, -1, d.shape[1], SHAPE)
-
-
-@function
-def make_steps(
-    a: kl.Array,
-    scratch: Scratch,
-    out: tuple[kl.Array, ...],
-    kept: KeptReflectors | None,
-    first: kl.Scalar,
-    last: kl.Scalar,
-    SHAPE: DirectShape,
-) -> None:
-    """The steps of `bidiagonalize`; `out` is where the two diagonals go.
-
-    Reflectors go to `kept`, unless it is None.
-    """
+    sums = None if scratch.sums is None else scratch.sums[matrix]
+    mine = Scratch(scratch.left[matrix], scratch.right[matrix], sums, scratch.totals[matrix])
+    reflectors = None
+    if kept is not None:
+        reflectors = KeptReflectors(kept.rows[matrix], kept.taus[matrix], kept.factors[matrix])
     for k in range(first, last):
-        tau = make_reflectors(a, scratch, out, kept, k, SHAPE)
+        tau = make_reflectors(a[matrix], mine, (d[matrix], e[matrix]), reflectors, k, SHAPE)
         kl.barrier()
-        if k + 1 < out[0].shape[0]:
-            change_rows(a, scratch, k, tau, SHAPE)
+        if k + 1 < d.shape[1]:
+            change_rows(a[matrix], mine, k, tau, SHAPE)
             kl.barrier()
-            if scratch.sums is not None:
-                add_teams(scratch, k, SHAPE)
+            if mine.sums is not None:
+                add_teams(mine, k, SHAPE)
                 kl.barrier()
 
 

@@ -25,12 +25,7 @@ from portable.linalg.dense.reduction import SCALED_TO, reduced
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.products.repeats import cached_plan
 from portable.linalg.singular_values.bidiagonal import bisected
-from portable.linalg.singular_values.direct_kernels import (
-    DirectShape,
-    Scratch,
-    bidiagonalize,
-    bidiagonalize_each,
-)
+from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch, bidiagonalize
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.namespace import device_of_arrays
@@ -147,69 +142,38 @@ def _values_of_some(
     shape = len(matrices), m, n
     key = "svdvals", shape, kind, layout
     plan = cached_plan(device, key, lambda: _new_plan(device, shape, kind, layout))
-    bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
     turned = matrices[0].shape[0] < matrices[0].shape[1]
-    for a, size, arrays in zip(matrices, largest, plan.each, strict=True):
-        rows, pitch = arrays.work.shape
-        load_dense[(pitch, rows), _TILE](
-            a, size, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TRANSPOSED=turned
-        )
+    for a, size, own in zip(matrices, largest, plan.each, strict=True):
+        rows, pitch = own.work.shape
+        load_dense[(pitch, rows), _TILE](a, size, own.work, TARGET=SCALED_TO, TRANSPOSED=turned)
     plan.run()
-    for arrays in plan.each:
-        yield arrays.found
+    for own in plan.each:
+        yield own.values
 
 
-class _Arrays(NamedTuple):
-    """What is kept for a matrix of some size: a copy, what is worked out of it, and room.
-
-    For several matrices each array has a dimension more, the first.
-    """
+class _Own(NamedTuple):
+    """What is kept for one matrix of some size: a copy, and what is worked out of it."""
 
     work: Any
-    most: Any
-    scratch: Scratch
     d: Any
     e: Any
-    found: Any
-
-    def of(self, number: int) -> _Arrays:
-        """One of several matrices' own."""
-        whole = self.scratch
-        scratch = Scratch(whole.left[number], whole.right[number], None, whole.totals[number])
-        work, most, _, *others = self
-        return _Arrays(work[number], most[number], scratch, *(x[number] for x in others))
+    values: Any
 
 
 class _Plan(NamedTuple):
-    """Arrays for each matrix, and what enqueues all that is done with the copies in them."""
+    """Arrays for each matrix, those that launches share, and what enqueues all of these."""
 
-    each: tuple[_Arrays, ...]
+    each: tuple[_Own, ...]
+    shared: tuple[Scratch, Any]
     run: Callable[[], object]
 
 
 def _new_plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: Direct) -> _Plan:
-    matrices, m, n = shape
-    if matrices == 1:
-        arrays = _arrays(device, (m, n), kind, layout)
-        return _Plan((arrays,), device.replay(lambda: _enqueue(device, arrays, layout)))
-    together = _arrays(device, (m, n), kind, layout, (matrices,))
-    each = tuple(together.of(number) for number in range(matrices))
-    return _Plan(each, lambda: _enqueue_each(device, together, each, layout))
-
-
-def _arrays(
-    device: Device,
-    shape: tuple[int, int],
-    kind: DType,
-    layout: Direct,
-    lead: tuple[int, ...] = (),
-) -> _Arrays:
-    """Those for a matrix of a shape, with further dimensions before their own."""
-    (m, n), (rows_held, count) = shape, layout
+    (matrices, m, n), (rows_held, count) = shape, layout
     pitch = -(-n // rows_held.lanes) * rows_held.lanes
 
     def empty(*extents: int) -> Any:
-        return device.empty((*lead, *extents), kind)
+        return device.empty((matrices, *extents), kind)
 
     scratch = Scratch(
         left=empty(count, pitch),
@@ -218,31 +182,22 @@ def _arrays(
         totals=empty(2, count if count > 1 else rows_held.teams, pitch),
     )
     work = empty(m + rows_held.rows, pitch)
-    return _Arrays(work, empty(1), scratch, empty(n), empty(max(n - 1, 1)), empty(n))
+    all_own = _Own(work, empty(n), empty(max(n - 1, 1)), empty(n))
+    each = tuple(_Own(*(x[number] for x in all_own)) for number in range(matrices))
 
+    bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())  # of scaled singular values
+    most = device.from_numpy(np.full(1, bound, kind.numpy))
 
-def _enqueue(device: Device, arrays: _Arrays, layout: Direct) -> None:
-    """All steps, and the values of the bidiagonal matrix that they leave."""
-    work, most, scratch, d, e, flag = arrays
-    n = int(d.shape[0])
-    shape, count = layout
-    launch = bidiagonalize[groups(count), shape.items]
-    for first in range(-1, n) if count > 1 else (-1,):
-        last = first + 1 if count > 1 else n
-        launch(work, scratch, d, e, first, last, SHAPE=shape)
-    bisected(device, (d, e), most, flag)
+    def enqueue() -> None:
+        """All steps, and the values of the bidiagonal matrices that they leave."""
+        launch = bidiagonalize[groups(count, matrices), rows_held.items]
+        for first in range(-1, n) if count > 1 else (-1,):
+            last = first + 1 if count > 1 else n
+            launch(work, scratch, all_own.d, all_own.e, None, first, last, SHAPE=rows_held)
+        for own in each:
+            bisected(device, (own.d, own.e), most, own.values)
 
-
-def _enqueue_each(
-    device: Device, together: _Arrays, each: tuple[_Arrays, ...], layout: Direct
-) -> None:
-    """The same for several matrices."""
-    work, _, scratch, d, e, _ = together
-    bidiagonalize_each[groups(1, len(each)), layout.shape.items](
-        work, scratch, d, e, SHAPE=layout.shape
-    )
-    for arrays in each:
-        bisected(device, (arrays.d, arrays.e), arrays.most, arrays.found)
+    return _Plan(each, (scratch, most), device.replay(enqueue))
 
 
 # -- svdvals ---------------------------------------------------------------------------------------
@@ -428,10 +383,10 @@ def _staged(asked: Asked) -> Iterator[Callable[[], None]]:
 SINGULAR_VALUES: Final = Ways[Asked, Callable[[], None]](
     "singular values",
     Way("by rotations", "jacobi_svdvals", _by_rotations),
-    Way("directly", "load_dense bidiagonalize bidiagonalize_each bisect store_values", _straight),
+    Way("directly", "load_dense bidiagonalize bisect store_values", _straight),
     Way(
         "in stages",
-        "load_scaled factor_panel apply_reflectors store_band vector_packs ring_packs bisect",
+        "load_dense factor_panel apply_reflectors store_band vector_packs ring_packs bisect",
         _staged,
     ),
 )

@@ -22,10 +22,6 @@ from portable.linalg.base.boards import meet
 from portable.linalg.base.parts import absolute_square, conjugate
 from portable.linalg.reflectors.householder import reflector_of
 from portable.linalg.singular_values.direct_kernels import (
-    DirectShape,
-    KeptReflectors,
-    Scratch,
-    make_steps,
     with_number,
 )
 from portable.linalg.spectral.step_kernels import (
@@ -122,31 +118,6 @@ def bidiagonalize_in_panels(
             make_row(work[matrix], mine, (k, made), room, SHAPE)
         else:
             multiply_row(work[matrix], mine, k, made, SHAPE)
-
-
-@kernel
-def bidiagonalize_keeping(
-    a: kl.Array,
-    scratch: Scratch,
-    d: kl.Array,
-    e: kl.Array,
-    kept: KeptReflectors,
-    first: kl.Scalar,
-    last: kl.Scalar,
-    *,
-    SHAPE: DirectShape,
-) -> None:
-    """As `bidiagonalize`, for work-items that have a core each; dimension 1 is the matrices.
-
-    Each array has a first dimension more, of these. Panels take two cores three times as long for
-    1000 columns: they read the matrix twice, and what they take off columns and rows is as much
-    again where all is in a cache.
-    """
-    matrix = kl.group_id(1)
-    sums = None if scratch.sums is None else scratch.sums[matrix]
-    mine = Scratch(scratch.left[matrix], scratch.right[matrix], sums, scratch.totals[matrix])
-    reflectors = KeptReflectors(kept.rows[matrix], kept.taus[matrix], kept.factors[matrix])
-    make_steps(a[matrix], mine, (d[matrix], e[matrix]), reflectors, first, last, SHAPE)
 
 
 @function

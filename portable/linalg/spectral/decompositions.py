@@ -461,7 +461,7 @@ SINGULAR_VECTORS: Final = Ways[Asked, tuple[Any, ...]](
         _whole(svd_by_band),
         lambda x: x.banded,
     ),
-    Way("in stages", f"bidiagonalize_keeping apply_blocks {_STAGES}", _whole(svd_in_stages)),
+    Way("in stages", f"bidiagonalize apply_blocks {_STAGES}", _whole(svd_in_stages)),
 )
 """How singular values and vectors are found."""
 

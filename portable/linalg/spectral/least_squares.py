@@ -18,7 +18,7 @@ from portable.linalg.factorisations.matrices import checked_dtype, copied, works
 from portable.linalg.factorisations.products import multiplied, subtract_product
 from portable.linalg.factorisations.reflectors import Triangularisation
 from portable.linalg.factorisations.right_sides import RightSides, right_sides
-from portable.linalg.factorisations.triangle_kernels import ADJOINT, Triangle
+from portable.linalg.factorisations.triangle_kernels import ADJOINT, UPPER_TRIANGLE
 from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.spectral.by_values import count_values, scale_rows, tolerance_of
 from portable.linalg.spectral.decompositions import svd
@@ -28,7 +28,6 @@ from portable.typing import ArrayT
 _ITEMS: Final = 64
 _LINE: Final = 64
 _TILE: Final = (32, 8, 1)
-_UPPER: Final = Triangle(backward=True, turned=False, conjugate=False, unit=False)
 
 
 class LeastSquares(NamedTuple):
@@ -195,7 +194,7 @@ def _solve(
     small_diagonals[groups(sides.batch), items](work, failures, room)
     if not wide:
         reflectors.apply(given, adjoint=True)
-    solved_in_place(device, work, given[:, :least], ADJOINT if wide else _UPPER, layout)
+    solved_in_place(device, work, given[:, :least], ADJOINT if wide else UPPER_TRIANGLE, layout)
     if wide:
         reflectors.apply(given, adjoint=False)
 

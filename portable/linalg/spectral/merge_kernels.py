@@ -17,6 +17,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import power_bits, scaled_by
 from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeShape, Roots
 from portable.linalg.spectral.secular_kernels import distance
+from portable.primitives.base.searching import partition_point
 
 _HALF: Final = sqrt(0.5)
 
@@ -40,14 +41,9 @@ def join(blocks: Blocks, e: kl.Array, d: kl.Array, joined: Joined, *, SHAPE: Mer
         at = kl.where(first, i, i - half)
         pole = values[block, at]
         other = 2 * merge + kl.where(first, 1, 0)
-        low, high = 0, half
-        while low < high:
-            middle = (low + high) // 2
-            x = values[other, middle]
-            if x < pole or (x == pole and not first):
-                low = middle + 1
-            else:
-                high = middle
+        low = partition_point(
+            0, half, lambda k: kl.where(first, values[other, k] < pole, values[other, k] <= pole)
+        )
         index = at + low
         alpha, beta = couplings(d, e, merge, h, SHAPE)
         edge = right[block, kl.where(first, right.shape[1] - 1, 0), at]

@@ -12,11 +12,15 @@ from portable.dtypes import DType, dtype
 from portable.lang.launch.geometry import groups
 from portable.linalg.dense.kernels import clear
 from portable.linalg.factorisations.products import subtract_product
-from portable.linalg.singular_values.direct_kernels import DirectShape, KeptReflectors, Scratch
+from portable.linalg.singular_values.direct_kernels import (
+    DirectShape,
+    KeptReflectors,
+    Scratch,
+    bidiagonalize,
+)
 from portable.linalg.spectral.bidiagonal_kernels import (
     Bidiagonal,
     bidiagonalize_in_panels,
-    bidiagonalize_keeping,
 )
 from portable.linalg.spectral.reduction_kernels import (
     Form,
@@ -363,7 +367,11 @@ def _in_panels(device: Device, a: Any, largest: Any, shape: StepShape) -> _Halve
 
 
 def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
-    """By one pass over the matrix a step, for work-items that have a core each."""
+    """By one pass over the matrix a step, for work-items that have a core each.
+
+    Panels take two cores three times as long for 1000 columns: they read the matrix twice, and what
+    they take off columns and rows is as much again where all is in a cache.
+    """
     count, rows, columns = (int(x) for x in a.shape)
     m, n = max(rows, columns), min(rows, columns)
     kind, can = dtype(a.dtype).register, device.capabilities
@@ -384,7 +392,7 @@ def _at_once(device: Device, a: Any, largest: Any) -> _Halves:
     kept = KeptReflectors(empty(n, pitch), empty(2, n, of=kind.real), empty(2, n))
     work, d, e = empty(m + shape.rows, pitch), empty(n), empty(n)
     load(a, largest, work, "turned" if rows < columns else "plain")
-    launch = bidiagonalize_keeping[groups(cores, count), 1]
+    launch = bidiagonalize[groups(cores, count), 1]
     for first in range(-1, n) if cores > 1 else (-1,):
         last = first + 1 if cores > 1 else n
         launch(work, scratch, d, e, kept, first, last, SHAPE=shape)

@@ -20,6 +20,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.base.magnitude import scaled_by
 from portable.linalg.base.sums import lane_sum
 from portable.linalg.spectral.merge_shapes import Kept, MergeShape, Roots
+from portable.primitives.base.searching import partition_point
 
 _ITERATIONS: Final = 80
 _PATIENCE: Final = 8
@@ -310,14 +311,7 @@ def place_roots(kept: Kept, roots: Roots, values: kl.Array, *, SHAPE: MergeShape
 @function
 def roots_below(values: kl.Array, count: kl.Scalar, x: kl.Scalar) -> Any:
     """How many of so many roots in order are less than a number."""
-    low, high = kl.cast(0, kl.i32), count
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return partition_point(kl.cast(0, kl.i32), count, lambda k: values[k] < x)
 
 
 @function

@@ -7,6 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.base.searching import partition_point
 from portable.primitives.reductions.axis import section_at
 
 
@@ -36,15 +37,10 @@ def sort_by_rank(x: kl.Array, out: Any, *, EACH: int, ORDER: Any) -> None:
 @function
 def position_in(table: kl.Array, value: kl.Scalar, start: kl.Scalar, *, AFTER: bool) -> Any:
     """Where a value belongs in a sorted table, looked for from `start`, which is 0."""
-    low = start
-    high = low + table.shape[0]
-    while low < high:
-        centre = low + (high - low) // 2
-        other = table[centre]
-        up = not below(value, other) if AFTER else below(other, value)
-        low = kl.where(up, centre + 1, low)
-        high = kl.where(up, high, centre)
-    return low
+    end = start + table.shape[0]
+    if AFTER:
+        return partition_point(start, end, lambda k: not below(value, table[k]))
+    return partition_point(start, end, lambda k: below(table[k], value))
 
 
 @kernel

@@ -126,7 +126,7 @@ DENSE: Final = (
         "straight_to_two_diagonals",
     ),
     without_barrier(
-        DIRECT + "make_steps",
+        DIRECT + "bidiagonalize",
         0,
         3,
         "rows change by half a reflector",
