@@ -243,7 +243,8 @@ class CSR:
         -------
         array, shape (m,) or (m, k), or CSR
             In the common dtype. Numbers of a row are added up by a work-item, or by several and
-            these sums in turn: within ``nnz_of_row * eps`` of the sum of sizes.
+            these sums in turn: within ``nnz_of_row * eps`` of the sum of sizes. Columns of a sparse
+            product's rows come in any order.
 
         Raises
         ------

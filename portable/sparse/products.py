@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of_library
+
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype, int64
@@ -39,6 +42,13 @@ class Rows(NamedTuple):
     data: Any
     columns: Any
     offsets: Any
+
+
+def offsets_of(counts: Any) -> Any:
+    """Where parts of so many elements begin, and the last one ends."""
+    xp = array_namespace(counts)
+    before = xp.zeros(1, dtype=counts.dtype, device=device_of_library(counts))
+    return xp.concat([before, xp.cumulative_sum(counts, dtype=counts.dtype)])
 
 
 @function
@@ -420,7 +430,7 @@ def _made_by_vector(arrays: tuple[Any, ...], *_: Any) -> Any:
         return out
     a, acc = Rows(data, columns, offsets), kind.register
     if device.capabilities.single_work_items:
-        items, share = _shares(device, rows + numbers)
+        items, share = shares(device, rows + numbers)
         enqueue(csr_share_by_vector[items, 1], a, x, out, share, ACC=acc)
     elif starts is not None and not kind.is_complex:
         _in_even_shares(device, a, x, starts, out, acc)
@@ -512,7 +522,7 @@ def _made_by_matrix(arrays: tuple[Any, ...], *_: Any) -> Any:
         return out
     a, acc = Rows(data, columns, offsets), kind.register
     if device.capabilities.single_work_items:
-        items, share = _shares(device, rows + int(data.shape[0]))
+        items, share = shares(device, rows + int(data.shape[0]))
         most = 1 if kind.is_complex else max(device.capabilities.vector_bytes // acc.itemsize, 1)
         lanes = min(most, 1 << width.bit_length() - 1)
         enqueue(csr_share_by_matrix[items, 1], a, x, out, share, ACC=acc, LANES=lanes)
@@ -534,10 +544,10 @@ def _in_fine_shares(device: Device, a: Rows, x: Any, starts: Any, out: Any, acc:
     enqueue(launcher, a.offsets, starts, sums, out, SIZE=size)
 
 
-def _shares(device: Device, work: int) -> tuple[int, int]:
-    """How many work-items take how many rows and numbers each."""
-    most = max(device.capabilities.compute_units, 1) * _SHARES_A_UNIT
-    items = max(min(most, work // _LEAST_SHARE), 1)
+def shares(device: Device, work: int, most: int | None = None) -> tuple[int, int]:
+    """How many work-items, `most` at most, take how many rows and numbers each."""
+    limit = max(device.capabilities.compute_units, 1) * _SHARES_A_UNIT
+    items = max(min(limit, work // _LEAST_SHARE, limit if most is None else most), 1)
     return items, -(-work // items) + 1
 
 
