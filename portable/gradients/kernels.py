@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import chain, count
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -269,6 +269,7 @@ class AdjointLauncher:
         copied = _copied(plan, adjoint.strips, groups, leaves)
         padded = adjoint.strips is not None and adjoint.strips.padded
         begun = {number for number, _ in copied} if padded else set[int]()
+        begun -= _summed(adjoint, leaves)
         assert plan.needs is not None
         given = given.cleared({*plan.needs.gathered, *begun})
         for number in range(len(adjoint.gathers)):
@@ -406,6 +407,13 @@ def _copied(
         return []
     rooms = [plan.room(y, dtype(x.dtype)) for x, y in zip(arrays, shapes, strict=True)]
     return list(zip(numbers, [set_to(x, 0.0) for x in rooms], strict=True))
+
+
+def _summed(adjoint: Adjoint, leaves: Sequence[Any]) -> set[int]:
+    """The numbers of gradients to which workgroups' sums are added, before copies are."""
+    given = [number for number, x in enumerate(leaves) if x is not None]
+    sums = chain(adjoint.shared, *(part.shared for part in adjoint.gathers))
+    return {given[x.gradient] for x in sums}
 
 
 _Shapes = Sequence[tuple[int, int]]

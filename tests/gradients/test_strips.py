@@ -168,6 +168,33 @@ def test_rows_of_three_are_added_to_as_rows_of_four(monkeypatch: pytest.MonkeyPa
     assert {int(y.index[1].value) for y in adds} == {0, 1, 2, 3}
 
 
+@pt.kernel
+def attracted_to_the_first(x, weight, near, out):
+    """Rows of three that neighbours add to, and one that all do; a stencil beside."""
+    i = kl.global_id(0)
+    total = weight[i] * weight[i + 1]
+    for k in range(near.shape[1]):
+        j = near[i, k]
+        total += (x[j, 0] * x[j, 1] + x[j, 2]) * x[0, 1]
+    out[i] = total
+
+
+@pytest.mark.parametrize("stencil", [False, True])
+def test_a_tapes_new_gradients_hold_what_all_workgroups_add(stencil: bool) -> None:
+    """The second time, too, when what belongs to an adjoint is known before its launch."""
+    where, near = "simulator:h200", places(13, 8, below=13)
+    weight, out = numbers(14, seed=1), np.zeros(13)
+    slopes = np.zeros((13, 3)), np.zeros(14), None, np.ones(13)
+    pt.vjp(attracted_to_the_first)[13](numbers(13, 3), weight, near, out, *slopes)
+    for _ in range(2):
+        x, w, to = (a.astype(np.float32) for a in (numbers(13, 3), weight, out))
+        with pt.use(where), small_strips():
+            with pt.Tape(check=False) as tape:
+                attracted_to_the_first[13](x, w, near, to)
+            found = tape.gradient(to, (x, w) if stencil else (x,), seed=np.ones(13, np.float32))
+        np.testing.assert_allclose(found[0], slopes[0], rtol=1e-5)
+
+
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "elements of another row": (Turns, "_number", lambda _: lambda self, x: x.index[-1]),
     "whose elements are a work-item's own": (
