@@ -407,7 +407,7 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
     Way("grouped", "arrange_filters convolve_groups", _one(Grouped), _is_grouped),
     Way(
         "thin boxes",
-        "arrange_filters multiply_boxes",
+        "arrange_along_channels arrange_filters multiply_boxes",
         _thin,
         lambda x: x.flat and x.layout == "NHWC" and _suits_thin_boxes(x.shape),
     ),
@@ -418,6 +418,10 @@ CONVOLUTIONS: Final = Ways[Asked, Method](
         _one(Lanes),
         lambda x: x.alone and x.choice is None and x.shape.channels > 0,
     ),
-    Way("boxes", "arrange_filters gather_patches multiply_boxes add_parts", _in_boxes),
+    Way(
+        "boxes",
+        "arrange_along_channels arrange_filters gather_patches multiply_boxes add_parts",
+        _in_boxes,
+    ),
 )
 """How images are convolved with filters."""

@@ -351,7 +351,9 @@ class BoxGradient:
         parts = self._parts(min(batch, shape.images))
         taps, filters, channels = self._matrices
         extents = (len(firsts) * parts, taps, forward.blocks, filters, channels)
-        sums = device.empty(extents, forward.kind.register)
+        # What nothing is added to is rounded once, as it is stored.
+        alone = extents[0] == 1
+        sums = device.empty(extents, forward.kind if alone else forward.kind.register)
         for at, first in enumerate(firsts):
             images, gradient = (a[first : first + batch] for a in (x, dy))
             target = sums[at * parts : (at + 1) * parts]

@@ -11,7 +11,7 @@ import portable as pt
 from portable import sim
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, costs, prepare
 from portable.conv.direct import parted
-from portable.conv.direct.box_kernels import arrange_filters
+from portable.conv.direct.box_kernels import arrange_filters, arrange_turning
 from portable.conv.geometry import geometry
 from portable.conv.method import Epilogue
 from portable.conv.route import method_of
@@ -40,6 +40,10 @@ CASES: dict[str, tuple[Case, str, str, Any, str]] = {
     "patches": (
         Case((2, 5, 9, 8), (8, 5, 3, 3), stride=(2, 1)), "direct", "NHWC", np.float16,
         "tensor.load.4",
+    ),
+    "patches of whole vectors of channels": (
+        Case((2, 8, 9, 7), (24, 8, 5, 5), stride=(2, 1), padding=(2, 1), dilation=(1, 2)), "direct",
+        "NHWC", np.float16, "tensor.load.4",
     ),
     "split numbers in boxes": (
         Case((2, 40, 6, 8), (24, 40, 3, 3), padding=(1, 1)), "direct", "NCHW", np.float32,
@@ -241,6 +245,36 @@ def test_few_tiles_are_shared_out_by_filters() -> None:
     assert units > 1
     assert one._route.method._parts == units
     assert many._route.method._parts == 1
+
+
+@pytest.mark.parametrize("shape", [(40, 50, 3, 3), (2, 300, 1, 1), (70, 9, 5, 7)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_filters_lie_along_channels_from_lines_on(
+    shape: tuple[int, ...], turned: bool, device: pt.backend.Device
+) -> None:
+    """Neighbours of memory are read and written through tiles of local memory."""
+    w = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    expected = w[:, :, ::-1, ::-1].transpose(1, 2, 3, 0) if turned else w.transpose(0, 2, 3, 1)
+    expected = expected.reshape(expected.shape[0], -1, expected.shape[3])
+    with pt.use(device):
+        room = device.empty(expected.shape, pt.float32)
+        arrange_turning(device.from_numpy(w), room, turned)
+    np.testing.assert_array_equal(device.to_numpy(room), expected)
+
+
+def test_rows_of_copy_engines_begin_sectors() -> None:
+    """Rows of 784 bytes would begin between them, of filters, copied images and patches."""
+    with pt.use("simulator:h200"):
+        for channels, layout, row in (392, "NCHW", 448), (392, "NHWC", 392), (3, "NHWC", 160):
+            x = (1, 16, 16, channels) if layout == "NHWC" else (1, channels, 16, 16)
+            taps = 7 if channels == 3 else 3
+            w = np.zeros((8, channels, taps, taps), np.float16)
+            options: Any = {"layout": layout, "padding": taps // 2, "algorithm": "direct"}
+            method: Any = prepare(x, w, stride=2 if taps == 7 else 1, **options)._route.method
+            if method.patches or method.rows:
+                assert method.padded(method._rearranged()[2]) == row
+            filters = method.filters(w)
+            assert all(step % 128 == 0 for step in (filters.strides[0], filters.strides[3]))
 
 
 @pytest.mark.parametrize(("stride", "channels"), [(2, 3), (1, 12)])

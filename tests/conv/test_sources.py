@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 import portable as pt
-from portable.conv.direct.box_kernels import BoxPlan, multiply_boxes, sum_boxes
+from portable.conv.direct.box_kernels import (
+    BoxPlan,
+    Gathering,
+    gather_patches,
+    multiply_boxes,
+    sum_boxes,
+)
 from portable.conv.direct.grouped import GroupPlan, convolve_groups
 from portable.conv.geometry import Window
 from portable.dtypes import DType
@@ -67,6 +73,21 @@ def test_they_compile() -> None:
     sums = source(sum_boxes, pt.float16, (4, 4, 5), SUMS, 288)
     assert "cp.async.bulk.tensor.4d" in sums
     assert "wgmma" in sums
+
+
+@pytest.mark.parametrize(("piece", "loads"), [(1, "ld.global.nc.u16"), (8, "ld.global.nc.v4")])
+def test_patches_are_written_by_vectors(piece: int, loads: str) -> None:
+    """Of 16 bytes, and read so where they hold channels of one tap alone."""
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    plan = {"PLAN": Gathering(WINDOW, 8, piece, 4)}
+    image = ArraySpec(pt.float16, ("any", "unit", "any", "any"), aligned=True)
+    rows = ArraySpec(pt.float16, ("any", "any", "any", "unit"), aligned=True)
+    wanted = Specialisation((image, rows), tuple(plan.items()), (256, 1, 1), False, True, Options())
+    program = generate(translate(gather_patches.python, wanted, HOPPER), HOPPER)
+    ptx = compile_cuda(program, "sm_90a", optimised=True)
+    assert ptx.count("st.global.v4") == 4
+    assert loads in ptx
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     # images
     "transform_filters transform_gradient transform_images transform_results transform_sums "
     "arrange_filters gather_patches multiply_boxes": "tests/conv/test_conv.py",
-    "add_parts part_filters part_pixels": "tests/conv/test_plans.py",
+    "add_parts arrange_along_channels part_filters part_pixels": "tests/conv/test_plans.py",
     "add_up_filters add_up_taps clear_pixels gathered_product "
     "sum_boxes": "tests/conv/test_gradients.py",
     "fold_depths": "tests/conv/test_dimensions.py",

@@ -10,6 +10,7 @@ import portable as pt
 import portable.array as xp
 from portable import lang as kl
 from portable.conv.direct.adding import add_up_filters, add_up_taps
+from portable.conv.direct.box_kernels import arrange_along_channels
 from portable.conv.direct.parted import part_pixels
 from portable.conv.geometry import Window
 from portable.dtypes import int32, int64, uint8, uint64
@@ -116,6 +117,15 @@ def parts_of_taps_added_up() -> None:
     out = empty(5 * 3 * 6)
     add_up_taps[2 * 8, 8](a, out, 3, 1, TAPS=(3, 2))
     np.testing.assert_array_equal(out, a.sum(0).transpose(2, 3, 0, 1).reshape(-1))
+
+
+@run
+def filters_turned() -> None:
+    """Filters of 2 x 3 taps, 40 channels of 50, in tiles of 42 by 32."""
+    w = random(50, 40, 2, 3)
+    out = empty(40, 6, 50)
+    arrange_along_channels[2 * 64, 64](w, out, TAPS=(2, 3), TURNED=True)
+    np.testing.assert_array_equal(out, w[:, :, ::-1, ::-1].reshape(50, 40, 6).transpose(1, 2, 0))
 
 
 @run

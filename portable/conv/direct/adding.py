@@ -68,11 +68,19 @@ def added(
 ) -> Any:
     """The sum of every `ROWS`-th part from one on of an element."""
     a, b, c, d = place
-    channel = c // filters % (parts.shape[4] // depth) * depth + d
+    channel = channel_of(parts, c, d, depth, filters)
     total = parts.dtype.register(0)
     for p in range(row, parts.shape[0], ROWS):
         total += parts[p, a, b, c, channel]
     return total
+
+
+@function
+def channel_of(
+    parts: kl.Array, c: kl.Scalar, d: kl.Scalar, depth: kl.Scalar, filters: kl.Scalar
+) -> Any:
+    """Where channel d of the group of filter c lies among those that parts have."""
+    return c // filters % (parts.shape[4] // depth) * depth + d
 
 
 @kernel
@@ -88,9 +96,13 @@ def add_up_taps(
     sums = kl.local(ITEMS * COUNT, parts.dtype)
     if kl.global_id(0) * COUNT < out.shape[0]:
         c, d = kl.global_id(0) // depth, kl.global_id(0) % depth
-        for tap in range(COUNT):
-            place = tap // TAPS[1], tap % TAPS[1], c, d
-            sums[item * COUNT + tap] = added(parts, place, depth, filters, 0, 1)
+        channel = channel_of(parts, c, d, depth, filters)
+        totals = kl.private((COUNT,), parts.dtype.register, fill=0)
+        for p in range(parts.shape[0]):  # taps at once, so that none waits for another
+            for tap in kl.static_range(COUNT):
+                totals[tap] += parts[p, tap // TAPS[1], tap % TAPS[1], c, channel]
+        for tap in kl.static_range(COUNT):
+            sums[item * COUNT + tap] = totals[tap]
     kl.barrier()
     first = kl.group_id(0) * ITEMS * COUNT
     for i in range(item, kl.minimum(ITEMS * COUNT, out.shape[0] - first), ITEMS):

@@ -8,13 +8,14 @@ outside of the images come by themselves.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Pair, Window
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.enqueued import enqueue
+from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.schedules import tile_position
@@ -338,6 +339,52 @@ def arrange_filters(
                 out[tap // out.shape[1], tap % out.shape[1], c, block, k] = value
 
 
+_EDGE: Final = 32
+"""Channels of a tile that passes through local memory."""
+
+MOST_TURNED: Final = 256
+"""Filters of it times taps, at most."""
+
+_ITEMS: Final = 256
+
+
+@kernel
+def arrange_along_channels(w: kl.Array, out: kl.Array, *, TAPS: Pair, TURNED: bool) -> None:
+    """``out[k, r S + s, c] = w[k, c, r, s]``, `TURNED` ``w[c, k, R - 1 - r, S - 1 - s]``.
+
+    A workgroup for a tile of filters by channels, which passes through local memory: neighbouring
+    work-items read neighbours of `w`, and write neighbours of `out`.
+    """
+    T, EDGE = TAPS[0] * TAPS[1], _EDGE
+    EACH = MOST_TURNED // T
+    tile = kl.local((EACH * T, EDGE + 1), w.dtype)
+    across = kl.cdiv(out.shape[2], EDGE)
+    first, channel = kl.group_id(0) // across * EACH, kl.group_id(0) % across * EDGE
+    for i in range(kl.local_id(0), EACH * T * EDGE, kl.local_size(0)):
+        rest, tap = i // T, i % T
+        k, c = (rest % EACH, rest // EACH) if TURNED else (rest // EDGE, rest % EDGE)
+        if first + k < out.shape[0] and channel + c < out.shape[2]:
+            r, s = tap // TAPS[1], tap % TAPS[1]
+            if TURNED:
+                tile[k * T + T - 1 - tap, c] = w[channel + c, first + k, r, s]
+            else:
+                tile[k * T + tap, c] = w[first + k, channel + c, r, s]
+    kl.barrier()
+    for i in range(kl.local_id(0), EACH * T * EDGE, kl.local_size(0)):
+        c, rest = i % EDGE, i // EDGE
+        k, tap = rest // T, rest % T
+        if first + k < out.shape[0] and channel + c < out.shape[2]:
+            out[first + k, tap, channel + c] = tile[rest, c]
+
+
+def arrange_turning(w: Any, room: Any, turned: bool) -> None:
+    """Enqueues `arrange_along_channels`, whose arguments it takes."""
+    count, taps, depth = room.shape
+    tiles = -(-count // (MOST_TURNED // taps)) * -(-depth // _EDGE)
+    launcher = arrange_along_channels[groups(tiles), (_ITEMS, 1, 1)]
+    enqueue(launcher, w, room, TAPS=tuple(w.shape[2:]), TURNED=turned)
+
+
 def arrange(w: Any, room: Any, filters: int, merged: int = 1, turned: bool = False) -> None:
     """Enqueues `arrange_filters`, whose arguments it takes."""
     depth, blocks, count = room.shape[-3:]
@@ -358,19 +405,78 @@ def seen_by(
     return kl.where(inside, value, value.dtype(0))
 
 
+class Gathering(NamedTuple):
+    """How a work-item copies what windows see, a constant of kernels.
+
+    Attributes
+    ----------
+    window : Window
+    lanes : int
+        Neighbours of a patch that are written together.
+    piece : int
+        Of these, channels of one tap that are read together.
+    run : int
+        Neighbouring results.
+    """
+
+    window: Window
+    lanes: int
+    piece: int
+    run: int
+
+
+class Seen(NamedTuple):
+    """Where a piece of a patch lies: whether it does, its channel, row, and first column."""
+
+    inside: Any
+    channel: Any
+    row: Any
+    column: Any
+
+
+@function
+def seen_from(x: kl.Array, y: kl.Scalar, d: kl.Scalar, PLAN: Gathering) -> Any:
+    """Where the piece from (tap, channel) d on lies, for the first result of row y."""
+    WINDOW, (DOWN, _) = PLAN.window, PLAN.window.stride
+    (ALONG, ACROSS), (TOP, LEFT) = WINDOW.dilation, WINDOW.padding
+    tap = d // x.shape[1]
+    row = y * DOWN + tap // WINDOW.taps[1] * ALONG - TOP
+    inside = tap < WINDOW.count and row >= 0 and row < x.shape[2]
+    column = tap % WINDOW.taps[1] * ACROSS - LEFT
+    channel = (d - tap * x.shape[1]) // PLAN.piece * PLAN.piece  # a multiple, as vectors want it
+    return Seen(inside, channel, kl.clip(row, 0, x.shape[2] - 1), column)
+
+
+@function
+def piece_at(x: kl.Array, n: kl.Scalar, seen: Seen, z: kl.Scalar, PLAN: Gathering) -> Any:
+    """The numbers of a piece for result z of the row; zeros outside of the image."""
+    column = seen.column + z * PLAN.window.stride[1]
+    inside = seen.inside and column >= 0 and column < x.shape[3]
+    at = kl.clip(column, 0, x.shape[3] - 1)
+    if PLAN.piece == 1:
+        value = x[n, seen.channel, seen.row, at]
+        return (kl.where(inside, value, value.dtype(0)),)
+    values = kl.vload(x, n, seen.channel, seen.row, at, lanes=PLAN.piece, axis=1)
+    zero = values.dtype(0)
+    return tuple(kl.where(inside, values[k], zero) for k in kl.static_range(PLAN.piece))
+
+
 @kernel
-def gather_patches(x: kl.Array, out: kl.Array, *, WINDOW: Window, RUN: int) -> None:
+def gather_patches(x: kl.Array, out: kl.Array, *, PLAN: Gathering) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what a window sees of images (N, C, H, W), or zero.
 
-    A work-item for one of these of `RUN` neighbouring results, so that it finds its tap once. Zero
+    A work-item for a vector of these of some neighbouring results, so that it finds taps once. Zero
     beyond the last tap: vectors are read whole.
     """
-    runs = kl.cdiv(out.shape[2], RUN)
-    n, y, run, d = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, out.shape[3]))
+    runs, vectors = kl.cdiv(out.shape[2], PLAN.run), out.shape[3] // PLAN.lanes
+    n, y, run, vector = unravelled(kl.global_id(0), (out.shape[0], out.shape[1], runs, vectors))
     if n < out.shape[0]:
-        tap, c = d // x.shape[1], d % x.shape[1]
-        for k in kl.static_range(RUN):
-            z = run * RUN + k
+        first = vector * PLAN.lanes
+        pieces = tuple(
+            seen_from(x, y, first + k, PLAN) for k in kl.static_range(0, PLAN.lanes, PLAN.piece)
+        )
+        for k in kl.static_range(PLAN.run):
+            z = run * PLAN.run + k
             if z < out.shape[2]:
-                value = seen_by(x, n, c, tap, y, z, WINDOW)
-                out[n, y, z, d] = kl.where(tap < WINDOW.count, value, value.dtype(0))
+                numbers = [number for piece in pieces for number in piece_at(x, n, piece, z, PLAN)]
+                kl.vstore(out, n, y, z, first, kl.vector(*numbers))

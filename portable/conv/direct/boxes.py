@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import prod
+from math import gcd, prod
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.direct.adding import clear
 from portable.conv.direct.box_kernels import (
+    MOST_TURNED,
     BoxPlan,
+    Gathering,
     add_parts,
     arrange,
+    arrange_turning,
     gather_patches,
     multiply_boxes,
 )
@@ -20,7 +23,7 @@ from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw, in_c_order
 from portable.conv.method import Epilogue, Method, Split, most_workspace
 from portable.conv.tuning import Scheme, direct_schemes
-from portable.dtypes import DType, float32
+from portable.dtypes import DType, dtype, float32
 from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.launch.enqueued import enqueue
 from portable.lang.launch.geometry import groups
@@ -41,12 +44,20 @@ _DEPTH: Final = 64
 _WRITTEN: Final = 250
 """Products in whose time an element of a patch is written and read, on an H200."""
 
-_RUN: Final = 8
+_RUN: Final = 4
 """Neighbouring results of which a work-item copies what a tap sees."""
 
 _MOST_PATCHES: Final = 32 << 20
 """Bytes of patches at a time: a large GPU's last cache keeps them until they are multiplied. 122 MB
 at once, 7 x 7 taps with stride 2 of 32 images of 3 x 224 x 224, took an H200 237 us."""
+
+_LINE: Final = 128
+_SECTOR: Final = 32
+"""Bytes of a line of the last cache, and those that it gives at a time: what begins between them
+takes copy engines longer."""
+
+_LONG: Final = 4
+"""Lines of a row from which on it may begin a line though more memory is copied."""
 
 FARTHEST: Final = 8
 """The largest stride that copy engines take; of larger ones patches are written out."""
@@ -256,10 +267,15 @@ class Boxes(Method):
         steps = self.window.count
         if self.along_channels:
             deep = taps // steps * depth
-            laid_out = self.device.empty((steps, blocks, count, self.padded(deep)), self.kind)
+            row = _rounded(deep, _LINE // self.kind.itemsize)
+            laid_out = self.device.empty((steps, blocks, count, row), self.kind)
             laid_out = laid_out[..., :deep]
             room = space.reshape(laid_out, (steps, blocks, count, taps // steps, depth))
-            arrange(w, space.permute_dims(room, (0, 3, 4, 1, 2)), each, merged, turned)
+            if shape.groups == 1 and steps in (1, taps) and taps <= MOST_TURNED:
+                filters = space.permute_dims(room, (1, 2, 0, 3, 4))
+                arrange_turning(w, filters[0, :, 0] if steps == 1 else filters[0, :, :, 0], turned)
+            else:
+                arrange(w, space.permute_dims(room, (0, 3, 4, 1, 2)), each, merged, turned)
             return space.permute_dims(laid_out, (0, 3, 1, 2))
         room = self.device.empty((taps, depth, blocks, self.padded(count)), self.kind)
         arrange(w, room, each, merged, turned)
@@ -320,9 +336,11 @@ class Boxes(Method):
         room = space.reshape(workspace[:size], extents)
         if not self.patches:
             return channels_last(self.device, x, room, self.blocks)[..., :depth], size
-        items = count * height * -(-width // _RUN) * room.shape[3]
-        launcher = gather_patches[items, None]
-        enqueue(launcher, x, room, WINDOW=self.shape.window, RUN=_RUN)
+        lanes = ALIGNMENT // self.kind.itemsize
+        piece = gcd(self.shape.channels, lanes) if self.layout == "NHWC" else 1
+        plan = Gathering(self.shape.window, lanes, piece, _RUN)
+        items = count * height * -(-width // _RUN) * room.shape[3] // lanes
+        enqueue(gather_patches[items, None], x, room, PLAN=plan)
         return room[..., :depth], size
 
     def _multiply(self, x: Any, w: Any, out: Any, epilogue: Epilogue) -> None:
@@ -433,9 +451,15 @@ class Boxes(Method):
         return self.blocks * self.padded(filters // self.blocks)
 
     def padded(self, extent: int) -> int:
-        """An extent rounded up so that rows of it are aligned."""
-        multiple = ALIGNMENT // self.kind.itemsize
-        return -(-extent // multiple) * multiple
+        """An extent rounded up so that rows of it are aligned, as is fastest to copy."""
+        unit, size = ALIGNMENT, extent * self.kind.itemsize
+        if self.along_channels and self.blocks == 1 and size > unit:
+            unit = _LINE if self.rows and size >= _LONG * _LINE else _SECTOR
+        return _rounded(extent, unit // self.kind.itemsize)
+
+
+def _rounded(extent: int, multiple: int) -> int:
+    return -(-extent // multiple) * multiple
 
 
 def channels_last(device: Device, x: Any, room: Any, blocks: int = 1) -> Any:
@@ -464,8 +488,8 @@ def channels_last(device: Device, x: Any, room: Any, blocks: int = 1) -> Any:
     if not whole:
         clear(room)  # vectors are read whole
         lines = tuple(extents)
-    elif depth < rows.shape[4]:
-        clear(rows[:, 0, ..., depth:])
+    elif depth % (vector := ALIGNMENT // dtype(room.dtype).itemsize):
+        clear(rows[:, 0, ..., depth : _rounded(depth, vector)])
     pixels = space.reshape(x, (count, blocks, depth, *lines))
     target = space.permute_dims(rows[:, : lines[0], : lines[1], :, :depth], (0, 3, 1, 2, 4))
     copy_into(space.permute_dims(pixels, (0, 1, 3, 4, 2)), target)

@@ -58,6 +58,13 @@ ARRAYS: Final = (
         "parts_of_taps_added_up",
     ),
     without_barrier(
+        "portable.conv.direct.box_kernels:arrange_along_channels",
+        0,
+        1,
+        "filters are written before their tile is there",
+        "filters_turned",
+    ),
+    without_barrier(
         "portable.conv.direct.parted:part_pixels",
         0,
         1,
