@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from portable import registry
-from portable.backend import ArrayView, Device
+from portable.backend import Device
 from portable.compiled.compilation import (
     Compilation,
     Variant,
@@ -160,15 +160,6 @@ class LoadedKernel(Launchable):
         """What plans of launches ask of it."""
         known = self._variant(wanted, device).description
         return Traits(frozenset(known["written"]), int(known["dimensions"]), bool(known["exact"]))
-
-    def remark_padding(
-        self,
-        wanted: Specialisation,
-        device: Device,
-        views: Sequence[ArrayView | None],
-        asked: tuple[int, ...],
-    ) -> None:
-        """Nothing is known of where a program goes."""
 
     def _variant(self, wanted: Specialisation, device: Device) -> Variant:
         """The one that takes most for granted of those that serve.

@@ -59,6 +59,9 @@ def meeting_place(kernel: Kernel) -> Location:
     return next(met, kernel.loc)
 
 
+_PLACES: Final = frozenset({"global_id", "group_id", "local_id"})
+
+
 @dataclass
 class _Walk:
     """One walk through a kernel.
@@ -68,7 +71,7 @@ class _Walk:
     ids : dict
         The dimension of variables that are a global id, by name.
     made_of : dict
-        The dimensions of the global ids that variables are worked out from, by name.
+        The dimensions of work-items' places that variables are worked out from, by name.
     found : list of Stray
     """
 
@@ -125,13 +128,13 @@ class _Walk:
                 return None
 
     def _dims(self, *values: e.Expression) -> frozenset[int]:
-        """The dimensions of the global ids that values are worked out from."""
+        """The dimensions along which values are worked out from a work-item's place."""
         dims: set[int] = set()
         for value in values:
             for x in subexpressions(value):
                 if isinstance(x, e.Variable):
                     dims |= self.made_of.get(x.name, frozenset())
-                elif isinstance(x, e.WorkItem) and x.word == "global_id":
+                elif isinstance(x, e.WorkItem) and x.word in _PLACES:
                     dims.add(x.dim)
         return frozenset(dims)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from threading import RLock
@@ -13,10 +13,9 @@ from typing import Any, Final, TypeVar, overload
 import numpy as np
 
 from portable import errors, registry
-from portable.backend import ArrayView, Capabilities, Device
+from portable.backend import Capabilities, Device
 from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
-from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import too_deep, translate
 from portable.lang.frontend.source import LAMBDA, NamesRead, function_source, require_plain
@@ -33,11 +32,10 @@ from portable.lang.launch.definition import (
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable
-from portable.lang.launch.packing import owners_of
 from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
-from portable.system.console import remark, waiting
+from portable.system.console import waiting
 from portable.system.files import fork_safe_lock
 from portable.system.isolation import collected_later, with_room
 
@@ -122,24 +120,6 @@ class Kernel(Launchable, Marked):
         """What plans of launches ask of a specialisation."""
         return self._translated(wanted, device.capabilities)[1]
 
-    def remark_padding(
-        self,
-        wanted: Specialisation,
-        device: Device,
-        views: Sequence[ArrayView | None],
-        asked: tuple[int, ...],
-    ) -> None:
-        """Tell where work-items that only pad an ndrange leave an array."""
-        ir = self.translated(wanted, device.capabilities)
-        owners = owners_of(wanted.parameters)
-        for stray in strays(ir):
-            view = views[owners[ir.parameters.index(stray.array)][0]]
-            assert view is not None
-            extent, items = view.shape[stray.axis], wanted.workgroup[stray.dim]
-            size = asked[stray.dim]
-            if size <= extent < -(-size // items) * items:
-                remark(_padding_remark(ir, stray, extent), stray.loc)
-
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The compiled program of a specialisation on a device.
 
@@ -206,17 +186,6 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     if len(kept) >= _MAX_SPECIALISATIONS:
         del kept[next(iter(kept))]
     kept[key] = value
-
-
-def _padding_remark(ir: KernelIR, stray: Stray, extent: int) -> str:
-    """Why work-items beyond an ndrange run, where they go, and what to do."""
-    array, dim, items = stray.array.name, stray.dim, ir.workgroup[stray.dim]
-    return (
-        f"kernel {ir.name!r} is launched in whole workgroups of {items} along dimension {dim}, "
-        f"since its work-items meet or share local memory (line {meeting_place(ir).line}): those "
-        f"beyond the ndrange run too, and here they leave {array}, whose extent is {extent}; write "
-        f"if kl.global_id({dim}) < {array}.shape[{stray.axis}]: around it"
-    )
 
 
 def _local_bytes(ir: KernelIR) -> int:

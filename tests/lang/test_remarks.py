@@ -55,3 +55,36 @@ def test_what_is_meant_is_not_remarked(device: Device) -> None:
     assert remarks_of(device, narrowed_by_word, wide, narrow) == []
     assert remarks_of(device, narrowed, wide, wide.copy()) == []
     assert remarks_of(device, narrowed, narrow, small) == []
+
+
+@pt.kernel
+def unguarded(x, limit):
+    i, j = kl.global_id(0), kl.global_id(1)
+    x[j, i] = 1
+    if limit > 3:
+        x[j, i] += 1
+
+
+@pt.kernel
+def guarded(x):
+    i, j = kl.global_id(0), kl.global_id(1)
+    if i < x.shape[1] and kl.group_id(1) * kl.local_size(1) + kl.local_id(1) < x.shape[0]:
+        x[j, i] = 1
+
+
+@pytest.mark.needs_compiler
+def test_work_items_that_leave_an_array_are_remarked(device: Device) -> None:
+    """Those asked for, on devices that do not look at each index, unless something limits them."""
+    room = pt.asarray(np.zeros((8, 16), np.float32), device=device)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        unguarded[(16, 8), None].lower(room, 1)
+        guarded[(100, 100), (4, 4)].lower(room)
+        assert caught == []
+        unguarded[(20, 8), None].lower(room, 1)
+    first = unguarded.python.__code__.co_firstlineno
+    assert {x.lineno - first for x in caught} == {3, 5}
+    text = str(caught[0].message)
+    assert "over 20 work-items along dimension 0" in text
+    assert "leave x, whose extent is 16" in text
+    assert "if kl.global_id(0) < x.shape[1]: around it" in text

@@ -20,6 +20,7 @@ from portable.lang.arguments.arguments import (
     specs_of,
 )
 from portable.lang.arguments.structs import flattened
+from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
@@ -72,18 +73,28 @@ class Traits(NamedTuple):
         Of the ndrange, how many dimensions it asks for its place in; at least 1.
     exact : bool
         Whether launches run the work-items asked for and no others.
+    strays : tuple of (int, Stray)
+        Accesses that nothing keeps inside an array, with its position in `leaf_specs`; none where
+        nothing is known of where a program goes.
+    meeting_line : int
+        Where its work-items first meet, if it is not exact.
     """
 
     written: frozenset[int]
     dimensions: int
     exact: bool
+    strays: tuple[tuple[int, Stray], ...] = ()
+    meeting_line: int = 0
 
     @staticmethod
     def of(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> Traits:
         """Those of a kernel that takes such parameters."""
         owners, arrays = owners_of(specs), kernel.written
         written = (owners[i][0] for i, x in enumerate(kernel.parameters) if x in arrays)
-        return Traits(frozenset(written), kernel.dimensions, kernel.exact)
+        places = {x.name: owners[i][0] for i, x in enumerate(kernel.parameters)}
+        found = tuple((places[x.array.name], x) for x in strays(kernel))
+        line = meeting_place(kernel).line
+        return Traits(frozenset(written), kernel.dimensions, kernel.exact, found, line)
 
 
 class Definition(ABC):
@@ -215,16 +226,6 @@ class Definition(ABC):
     @abstractmethod
     def traits(self, wanted: Specialisation, device: Device) -> Traits:
         """Must: what plans of launches ask of a specialisation."""
-
-    @abstractmethod
-    def remark_padding(
-        self,
-        wanted: Specialisation,
-        device: Device,
-        views: Sequence[ArrayView | None],
-        asked: tuple[int, ...],
-    ) -> None:
-        """Must: tell where work-items that only pad an ndrange leave an array, if it is known."""
 
     def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
         """The positions of the array arguments that the kernel may write, in `leaf_specs`.

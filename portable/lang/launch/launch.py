@@ -52,6 +52,7 @@ from portable.lang.launch.plan import (
     overlap_pairs,
     relaunch_for,
 )
+from portable.lang.launch.strays import remark_strays
 from portable.namespace import device_for_numpy, device_of, elsewhere, on_device
 
 _MAX_PLANS: Final = 1024
@@ -390,10 +391,8 @@ class Launcher:
         wanted = self.specialised(device, args, views, constants)
         if self._flat:
             self._check_dimensions(wanted, device)
-        ragged = ragged_dims(self._ndrange, wanted.workgroup)
         asked = asked_sizes(self._ndrange, wanted.workgroup)
-        if ragged and not wanted.ragged:
-            self._kernel.remark_padding(wanted, device, views, asked)
+        remark_strays(self._kernel, wanted, device, views, asked)
         counts = group_counts(self._ndrange, wanted.workgroup, device.capabilities)
         # A plan outlives the arrays that it was made for and must not keep their memory.
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
