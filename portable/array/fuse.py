@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -118,12 +119,12 @@ class Fused:
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result or results, on the device of the arrays.
 
         Parameters
         ----------
-        *args : array or number
+        *args, **named : array or number
             Arrays of one device, of any library that a backend takes, and Python numbers.
 
         Raises
@@ -135,6 +136,8 @@ class Fused:
         OverflowError
             For an integer that is out of range for the arrays that it meets.
         """
+        if named:
+            args = self._in_order(args, named)
         if recording.active:
             return self.called(*args)
         result = self._again(args)
@@ -142,6 +145,17 @@ class Fused:
             result = self.called(*args)
             self._learn_in_time(args, result, tensors=True)
         return result
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, with the defaults of those that others by name come after."""
+        given = inspect.signature(self._python).bind(*args, **named)
+        given.apply_defaults()
+        if alone := given.kwargs.keys() & named.keys():
+            raise LaunchError(
+                f"{self.__name__} takes {', '.join(sorted(alone))} by name alone; arguments of a "
+                "fused function are arrays and numbers that may be given by position, too"
+            )
+        return given.args
 
     @takes_other_libraries
     def called(self, *args: Any) -> Any:

@@ -190,6 +190,28 @@ def test_reductions_at_the_end(device: Device) -> None:
             close(mine, np.asarray(theirs))
 
 
+def test_reductions_by_a_namespaces_own_functions(device: Device) -> None:
+    space = portable.xp(device)
+    x, above = space.asarray(A), space.asarray(A > 0)
+    for name in ("sum", "prod", "max", "min", "mean"):
+        found = portable.fuse(lambda v, name=name: getattr(space, name)(v * 0.5, axis=0))(x)
+        close(found, getattr(np, name)(A * np.float32(0.5), axis=0))
+    close(portable.fuse(lambda v: space.any(v, axis=1, keepdims=True))(x), np.any(A, 1)[:, None])
+    close(portable.fuse(space.sum)(above), np.sum(A > 0))
+
+
+def test_arguments_by_name(ours: Device) -> None:
+    scaled = portable.fuse(lambda x, a=2.0, b=1.0: x * a + b)
+    x = ours.from_numpy(A)
+    for found in (scaled(x, b=3.0), scaled(x=x, b=3.0), scaled(x, 2.0, 3.0)):
+        close(found, A * 2 + 3)
+    close(scaled(x), A * 2 + 1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+        scaled(x, c=1)
+    with pytest.raises(LaunchError, match="takes a by name alone"):
+        portable.fuse(lambda x, *, a=2.0: x * a)(x, a=3.0)
+
+
 @pytest.mark.parametrize("name", ["simulator", "simulator:nvidia-opencl"])
 def test_reductions_shared_among_workgroups(name: str) -> None:
     """Merged by the last of them, or by another launch where they see nothing of each other."""
@@ -236,6 +258,10 @@ def test_refusals(ours: Device) -> None:
             UnsupportedError,
             "more than 4",
         ),
+        (xp.var, AttributeError, "x.strides: a fused function computes element by element"),
+        (xp.count_nonzero, UnsupportedError, "count_nonzero: a fused"),
+        (lambda v: xp.reshape(v, (-1,)), AttributeError, "x.size"),
+        (lambda v: v.flatten(), AttributeError, r"test_fuse.py:\d+: x.flatten"),
         (lambda v: v + other, TypeError, "pass arrays as arguments"),
         (lambda v: 3, LaunchError, "returns 3"),
         (lambda v: (v, v, v, v, v), LaunchError, "5 results"),

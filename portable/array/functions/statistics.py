@@ -28,7 +28,7 @@ from portable.primitives.base.operands import (
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise import applied, check_operands, recorded
-from portable.primitives.maps.work import conversion_to
+from portable.primitives.maps.work import Expression, conversion_to
 from portable.primitives.moves.copying import converted
 from portable.primitives.reductions import axis as k
 from portable.primitives.reductions.axis import grouped, reduced
@@ -124,6 +124,8 @@ _reduction: Final = Plans(_write_reduction)
 
 
 def _reduced(statistic: _Statistic, x: Any, axis: Axis, dtype: Any, keepdims: bool) -> Any:
+    if isinstance(x, Expression):
+        return x.reduce(statistic.name, axis, dtype, keepdims)
     if not isinstance(x, Storage):
         check_operands(statistic.name, (x,))
     if isinstance(axis, Iterable):
@@ -131,9 +133,13 @@ def _reduced(statistic: _Statistic, x: Any, axis: Axis, dtype: Any, keepdims: bo
     return _reduction(x, statistic, axis, dtype, keepdims)
 
 
+def _holds_bools(x: Any) -> bool:
+    return isinstance(x, Storage) and x.dtype is bool_
+
+
 def _numbers(x: Any) -> Any:
     """The array, bools as numbers."""
-    return astype(x, int8) if getattr(x, "dtype", None) is bool_ else x
+    return astype(x, int8) if _holds_bools(x) else x
 
 
 def _floats(x: Any) -> Any:
@@ -232,7 +238,7 @@ def sum(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = 
     (``float32`` of 16 bits) and half of one of the result's beside. Of equal numbers, whose errors
     all go one way, 2^28 were seen to be off by a few eps.
     """
-    if dtype is None and getattr(x, "dtype", None) is bool_:
+    if dtype is None and _holds_bools(x):
         return count_nonzero(x, axis=axis, keepdims=keepdims)
     return _reduced(_SUM, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
@@ -417,11 +423,15 @@ def mean(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     -----
     As precise as `sum`, and rounded once more where it is divided by the number of elements.
     """
+    return _averaged(x, axis, keepdims)  # type: ignore[no-any-return]
+
+
+def _averaged(x: Any, axis: Axis, keepdims: bool) -> Any:
+    if isinstance(x, Expression):
+        return x.reduce("mean", axis, None, keepdims)
     check_operands("mean", (x,))
-    x = _floats(x)
-    if isinstance(axis, Iterable):
-        axis = tuple(axis)
-    return _mean(x, axis, keepdims)  # type: ignore[no-any-return]
+    axis = tuple(axis) if isinstance(axis, Iterable) else axis
+    return _mean(_floats(x), axis, keepdims)
 
 
 def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:

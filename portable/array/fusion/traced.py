@@ -233,13 +233,13 @@ class Trace:
         return Traced(self.after, len(self.reductions) - 1, reduced.result, shape)
 
 
-def refuse(what: str) -> NoReturn:
+def refuse(what: str, error: type[Exception] = UnsupportedError) -> NoReturn:
     """Raises for what fused functions cannot do, and names the place in the user's function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_library(frame):
         frame = frame.f_back
     location = f"{frame.f_code.co_filename}:{frame.f_lineno}: " if frame is not None else ""
-    raise UnsupportedError(f"{location}{what}: {_CAN}")
+    raise error(f"{location}{what}: {_CAN}")
 
 
 def _is_library(frame: FrameType) -> bool:
@@ -306,6 +306,12 @@ class Traced(Operators, Expression):
             refuse(f"numpy.{function.__name__}")
         return _FUNCTIONS[name](*args, **options)
 
+    def reduce(self, name: str, axis: Any, dtype: Any, keepdims: bool) -> Traced:
+        """What stands for the result of a reduction, which is the last thing to be done."""
+        if name not in REDUCTIONS:
+            refuse(name)
+        return self._reduced(name, axis, keepdims, dtype=dtype)
+
     def _reduced(self, name: str, axis: Any, keepdims: bool = False, **others: Any) -> Traced:
         if any(x is not None and x is not np._NoValue for x in others.values()):
             refuse(f"{name} with {', '.join(others)}")
@@ -315,6 +321,12 @@ class Traced(Operators, Expression):
 
     def _refused(self, *_: Any, **__: Any) -> Any:
         refuse("a value that is looked at, indexed or multiplied as a matrix")
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuses what functions that are not element by element ask for, and other methods."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        refuse(f"x.{name}", AttributeError)
 
     all, any, max, mean, min, prod, sum = map(_reduction_method, sorted(REDUCTIONS))
 

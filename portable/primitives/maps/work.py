@@ -162,6 +162,10 @@ class Expression(ABC):
     def record(self, operation: Operation, operands: tuple[Any, ...]) -> Any:
         """What stands for the result of an operation, this being one of the operands."""
 
+    @abstractmethod
+    def reduce(self, name: str, axis: Any, dtype: Any, keepdims: bool) -> Any:
+        """What stands for the result of a reduction."""
+
 
 # -- work ------------------------------------------------------------------------------------------
 
