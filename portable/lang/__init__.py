@@ -58,7 +58,8 @@ Work-items
     another, it runs whole workgroups: with barriers and other words for a workgroup or a sub-group
     together, and with local memory. Those beyond the ndrange run then, too, `global_size` counts
     them, and the kernel guards what it indexes; `portable.errors.Remark` tells where that is left
-    out, and where more work-items are asked for than an array has room for. `barrier` is refused where not all of a workgroup provably meet. Workgroups run in any
+    out, and where more work-items are asked for than an array has room for. `barrier` is refused
+    where not all of a workgroup provably meet. Workgroups run in any
     order.
 Collectives
     What a workgroup works out together: `workgroup_reduce`, `workgroup_scan`, `workgroup_any`,
