@@ -18,6 +18,7 @@ from portable.backend.program import Argument, Box, Program
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, KernelError, LaunchError, UnsupportedError
 from portable.lang.arguments.arguments import (
+    MOST_BOXED,
     ArraySpec,
     CompositeSpec,
     ParameterSpec,
@@ -228,28 +229,15 @@ def parameters_from(description: Mapping[str, Any]) -> tuple[Parameters, Options
 
 def program_of(program: Program) -> _Json:
     """A program without its source."""
-    return {
-        "entry": program.entry,
-        "name": program.name,
-        "dialect": program.dialect,
-        "arguments": [_argument(x) for x in program.arguments],
-        "workgroup": list(program.workgroup),
-        "local_bytes": program.local_bytes,
-        "private_bytes": program.private_bytes,
-        "dynamic_local": program.dynamic_local,
-        "flags": list(program.flags),
-    }
+    arguments = [asdict(x) | {"type": x.type.name} for x in program.arguments]
+    return {name: getattr(program, name) for name in _KEPT} | {"arguments": arguments}
 
 
-def _argument(x: Argument) -> _Json:
-    box = None if x.box is None else asdict(x.box)
-    return {
-        "kind": x.kind,
-        "parameter": x.parameter,
-        "dim": x.dim,
-        "type": x.type.name,
-        "box": box,
-    }
+_KEPT: Final = (
+    "entry", "name", "dialect", "workgroup", "local_bytes", "private_bytes", "dynamic_local",
+    "flags",
+)  # fmt: skip
+"""Of a program, in a package."""
 
 
 def program_from(description: Mapping[str, Any], source: str = "") -> Program:
@@ -296,14 +284,12 @@ _PYTHON: Final[dict[str, ParameterSpec]] = {
     "None": StaticSpec(None),
 }
 Scope = Mapping[str, Any]
-EMPTY: Final[Scope] = {}
 _COMPOSITE: Final = re.compile(r"([\w.]*)\((.*)\)", re.DOTALL)
 _ARRAY: Final = re.compile(r"(\w+)\[([^\]]*)\]")
-_MOST_BOXED: Final = 5
 
 
-def fastest(text: str, scope: Scope = EMPTY) -> tuple[ParameterSpec, ...]:
-    """What launches with aligned, contiguous arrays specialise on.
+def specs_from(text: str, scope: Scope, *, fast: bool) -> tuple[ParameterSpec, ...]:
+    """What launches of a signature specialise on.
 
     Parameters
     ----------
@@ -311,29 +297,16 @@ def fastest(text: str, scope: Scope = EMPTY) -> tuple[ParameterSpec, ...]:
         The signature.
     scope : mapping
         Where the classes of structs are looked up by name.
+    fast : bool
+        Whether arrays are aligned and contiguous; else they are anywhere in memory, with any
+        strides but those said to be contiguous.
 
     Raises
     ------
     LaunchError
         For text that is no signature.
     """
-    return tuple(_parameter(part, scope, fast=True) for part in _parts(text))
-
-
-def general(text: str, scope: Scope = EMPTY) -> tuple[ParameterSpec, ...]:
-    """What serves arrays anywhere in memory, with any strides but those said to be contiguous.
-
-    Parameters
-    ----------
-    text, scope
-        As of `fastest`.
-
-    Raises
-    ------
-    LaunchError
-        For text that is no signature.
-    """
-    return tuple(_parameter(part, scope, fast=False) for part in _parts(text))
+    return tuple(_parameter(part, scope, fast=fast) for part in _parts(text))
 
 
 def _parts(text: str) -> list[str]:
@@ -368,7 +341,7 @@ def _parameter(text: str, scope: Scope, *, fast: bool) -> ParameterSpec:
     strides: list[StrideClass] = ["any"] * len(dims)
     if fast or dims[-1] == "::1":
         strides[-1] = "unit"
-    boxed = fast and len(dims) <= _MOST_BOXED
+    boxed = fast and len(dims) <= MOST_BOXED
     return ArraySpec(kind, tuple(strides), aligned=fast, boxed=boxed)
 
 
@@ -510,13 +483,11 @@ def compile_kernel(
         if workgroup is not None:
             local = sizes(workgroup, "the workgroup")
         check_workgroup(local, device.capabilities)
-        for specs, restrict in (
-            (fastest(signature, scope), True),
-            (general(signature, scope), False),
-        ):
+        for fast in (True, False):
+            specs = specs_from(signature, scope, fast=fast)
             _check_count(kernel, specs, signature)
             wanted = Specialisation(
-                specs, kernel.constants(constants), local, index64, restrict, kernel.options
+                specs, kernel.constants(constants), local, index64, fast, kernel.options
             )
             variants.append(_variant(kernel, wanted, device))
     return Compilation(

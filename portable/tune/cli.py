@@ -109,20 +109,13 @@ def evaluator_for(
     return Evaluator(problem(chosen, dtype(kind), size), chosen)
 
 
-def evaluator_of(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
-    """The same of a kernel by its name in the group of entry points.
+def evaluator_of(kernel: str, *names: Any) -> Evaluator:
+    """The same of a kernel by its name in the group of entry points, the others as before.
 
     For processes of their own: what a `Tunable` is made of need not be pickled.
-
-    Parameters
-    ----------
-    kernel : str
-        The entry point's name.
-    device, kind, size
-        As of `evaluator_for`.
     """
     entry = next(iter(entry_points(group=TUNABLES, name=kernel)))
-    return evaluator_for(entry.load().problem, device, kind, size)
+    return evaluator_for(entry.load().problem, *names)
 
 
 Evaluate = Callable[[Parameters, float], Trial]

@@ -105,7 +105,7 @@ def test_ties_and_what_is_beside_them_round_once(kind: str, device: Device) -> N
 
 @pytest.mark.needs_float64
 @pytest.mark.parametrize("kind", KINDS)
-def test_double_precision_rounds_once_too(kind: str, device: Device) -> None:
+def test_doubles_are_made_singles_first(kind: str, device: Device) -> None:
     x = between(kind, "float64")
     expected = narrowed(x, kind)
     found = run(converted, x, kind, device)

@@ -255,7 +255,7 @@ _LIMIT: Final = 2**31 - INDEX_MARGIN
 ALIGNMENT: Final = 16
 """Bytes to which the address of an array is a multiple or not, which programs depend on."""
 
-_MOST_BOXED: Final = 5
+MOST_BOXED: Final = 5
 """Dimensions of an array that TMA takes."""
 
 _INT64: Final = -(2**63), 2**63 - 1
@@ -384,7 +384,7 @@ def _boxed(shape: tuple[int, ...], outer_strides: Sequence[int]) -> bool:
 
     `outer_strides` are those in bytes, but for the dimension along which elements are neighbours.
     """
-    plain = len(outer_strides) + 1 == len(shape) <= _MOST_BOXED
+    plain = len(outer_strides) + 1 == len(shape) <= MOST_BOXED
     return plain and all(0 < n < 2**31 for n in shape) and all(0 < b < 2**40 for b in outer_strides)
 
 

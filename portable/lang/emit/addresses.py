@@ -10,12 +10,12 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Layout, Turns, chunk_bytes
 
 
-def unit_axis(array: Array, axis: int) -> bool:
-    """Whether neighbours along an axis are neighbours in memory (within a chunk, if swizzled)."""
-    if array.space == "global":
+def lie_together(array: Array, axis: int, lanes: int) -> bool:
+    """Whether so many neighbours along an axis follow each other in memory; swizzles move chunks."""
+    layout, size = array.layout, array.dtype.itemsize
+    if layout is None:
         return array.strides[axis] == "unit"
-    assert array.layout is not None
-    return array.layout.strides[axis] == 1
+    return layout.strides[axis] == 1 and (not layout.swizzle or lanes * size <= chunk_bytes(size))
 
 
 class Addresses:

@@ -162,6 +162,11 @@ def infix(operator: str, level: Level, x: Code, y: Code) -> Code:
     return Code(f"{left} {operator} {right}", level)
 
 
+def negated(inner: str) -> Code:
+    """The negative; two minus signs side by side would decrement."""
+    return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
+
+
 def _next(level: Level) -> int:
     return Level.UNARY if level == Level.PRODUCT else level + 1
 

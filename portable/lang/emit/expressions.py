@@ -13,6 +13,7 @@ from portable.lang.emit.context import (
     Text,
     infix,
     literal,
+    negated,
     wrapped,
 )
 from portable.lang.ir import expressions as e
@@ -115,7 +116,7 @@ class Expressions:
             return self._helper("minus", kind, self.code(x.x))
         operator = {"neg": "-", "not": "!", "invert": "~"}[x.op]
         inner = self.operand(x.x)
-        return _negated(inner) if x.op == "neg" else Code(f"{operator}{inner}", Level.UNARY)
+        return negated(inner) if x.op == "neg" else Code(f"{operator}{inner}", Level.UNARY)
 
     def hides_negatives(self, x: e.Unary) -> bool:
         """Whether a compiler must not find out that this is a negative."""
@@ -211,11 +212,6 @@ class Expressions:
             template.format(*arguments, T=types[kind.short]),
             Level.UNARY if template.startswith("(") else Level.POSTFIX,
         )
-
-
-def _negated(inner: str) -> Code:
-    """The negative; two minus signs side by side would decrement."""
-    return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
 
 
 def _takes_vectors(x: e.Expression) -> bool:

@@ -7,13 +7,13 @@ from typing import Final, Literal
 from portable.backend.capabilities import Fault
 from portable.dtypes import DType, bool_, float16
 from portable.lang.emit import vectors
-from portable.lang.emit.addresses import Addresses, unit_axis
+from portable.lang.emit.addresses import Addresses, lie_together
 from portable.lang.emit.context import Code, Context, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import neighbour
-from portable.lang.ir.types import Array, Vector, chunk_bytes, scalar_of
+from portable.lang.ir.types import Array, Vector, scalar_of
 
 _CARRIERS: Final = {2: "uint", 4: "uint2", 8: "uint4"}
 _LOAD: Final = """\
@@ -341,13 +341,9 @@ class Memory:
     # -- vectors ----------------------------------------------------------------------------
 
     def _contiguous(self, array: Array, axis: int, lanes: int) -> bool:
-        if array.dtype.is_complex or not unit_axis(array, axis % array.ndim):
-            return False
-        if lanes & (lanes - 1):  # three lanes are no aligned piece of anything
-            return False
-        swizzled = array.layout is not None and array.layout.swizzle
-        size = array.dtype.itemsize
-        return not swizzled or lanes * size <= chunk_bytes(size)
+        if array.dtype.is_complex or lanes & (lanes - 1):
+            return False  # three lanes are no aligned piece of anything
+        return lie_together(array, axis % array.ndim, lanes)
 
     def _aligned(self, array: Array, index: tuple[e.Expression, ...], lanes: int) -> int:
         """Lanes of the aligned pieces that the vector may be accessed in; 0 for none."""

@@ -13,7 +13,16 @@ from typing import Any
 from portable.backend.capabilities import Fault
 from portable.dtypes import bool_
 from portable.errors import UnsupportedError
-from portable.lang.emit.context import OPERATORS, Code, Level, Printer, Text, infix, wrapped
+from portable.lang.emit.context import (
+    OPERATORS,
+    Code,
+    Level,
+    Printer,
+    Text,
+    infix,
+    negated,
+    wrapped,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
@@ -398,7 +407,7 @@ def _native_unary(printer: Printer, x: e.Unary) -> Code | None:
     inner = printer.operand(x.x)
     if x.op != "neg":
         return Code(f"~{inner}", Level.UNARY)
-    return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
+    return negated(inner)
 
 
 def _native_binary(printer: Printer, x: e.Binary) -> Code:

@@ -132,13 +132,6 @@ class Closure:
         """Raises: kernels call it where they are translated."""
         raise NotImplementedError
 
-    def __eq__(self, other: object) -> bool:
-        alike = isinstance(other, Closure) and other.node is self.node
-        return alike and other.frame.path == self.frame.path  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return hash((self.node, self.frame.path))
-
     def __repr__(self) -> str:
         return self.label
 

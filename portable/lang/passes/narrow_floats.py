@@ -2,10 +2,10 @@
 
 bfloat16 is the upper half of a single-precision number, float8_e5m2 that of a half-precision one;
 float8_e4m3fn has no infinities (P. Micikevicius et al., "FP8 formats for deep learning",
-arXiv 2209.05433). Arithmetic on them is in single precision anyway. Arrays of them become arrays of
-words; a load works out the number, a store rounds it to the nearest, ties to even, and what is too
-large becomes infinite, or NaN. What moves words without looking at them (copies, matrix units)
-stays as it is.
+arXiv 2209.05433). Arithmetic on them is in single precision anyway, by which doubles go, too.
+Arrays of them become arrays of words; a load works out the number, a store rounds it to the
+nearest, ties to even, and what is too large becomes infinite, or NaN. What moves words without
+looking at them (copies, matrix units) stays as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from portable import dtypes
 from portable.lang.ir import expressions as e
 from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, scalar_of
+from portable.lang.ir.types import Array
 from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23
@@ -157,7 +157,7 @@ def _number(bits: e.Expression, kind: _Format) -> e.Expression:
 
 def _bits(x: e.Expression, kind: _Format) -> e.Expression:
     """The word of the nearest number, to even; NaN stays NaN."""
-    bits = _bitcast(_single(x), dtypes.uint32)
+    bits = _bitcast(k.cast(x, dtypes.float32), dtypes.uint32)
     magnitude = k.binary("and", bits, _MAGNITUDE)
     odd = k.binary("and", k.binary("shr", magnitude, kind.shift), 1)
     half = k.binary("add", odd, (1 << kind.shift - 1) - 1)
@@ -184,27 +184,6 @@ def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
 
 def _float_bits(power: float) -> int:
     return (_BIAS + round(power).bit_length() - 1) << _FRACTION
-
-
-def _single(x: e.Expression) -> e.Expression:
-    """A number in single precision, so that rounding it again is as rounding it once.
-
-    Of double precision it is rounded to odd: towards 0, and the last bit set if anything is lost
-    (S. Boldo and G. Melquiond, "When double rounding is odd", 2005).
-    """
-    kind = k.like(x.type, dtypes.float32)
-    if scalar_of(x.type) is not dtypes.float64:
-        return x if x.type == kind else e.Cast(x, kind)
-    near = e.Cast(x, kind)
-    back = e.Cast(near, x.type)
-    bits = _bitcast(near, dtypes.uint32)
-    exact = e.Compare("eq", back, x)
-    wide = k.like(x.type, dtypes.uint64)
-    size, scale = (k.binary("and", e.Bitcast(y, wide), 2**63 - 1) for y in (back, x))
-    down = e.Select(e.Compare("gt", size, scale), k.binary("sub", bits, 1), bits)
-    odd = k.binary("or", down, 1)
-    same = e.Binary("or", exact, e.Compare("ne", x, x))
-    return _bitcast(e.Select(same, bits, odd), dtypes.float32)
 
 
 # -- expressions ----------------------------------------------------------------------------------

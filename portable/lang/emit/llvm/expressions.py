@@ -558,11 +558,3 @@ class Expressions:
         kind = x.type
         assert isinstance(kind, DType)
         return converted(self.builder, self.value(x), kind, int64, 1)
-
-    def number(self, x: e.Expression) -> int | None:
-        """The number that an index always is, if it is one."""
-        return int(x.value) if isinstance(x, e.Const) else None
-
-    def held(self, text: str, kind: ValueType = int32) -> Held:
-        """A value that has been worked out, to stand in an expression."""
-        return Held(text, kind)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from portable.dtypes import int32
-from portable.lang.emit.addresses import swizzled_row, unit_axis
+from portable.lang.emit.addresses import lie_together, swizzled_row
 from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suffix, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import neighbour
-from portable.lang.ir.types import Array, Turns, ValueType, Vector, chunk_bytes, lanes_of, scalar_of
+from portable.lang.ir.types import Array, Turns, ValueType, Vector, lanes_of, scalar_of
 
 # Where elements lie, and what LLVM is told of which accesses can meet.
 
@@ -217,7 +217,7 @@ class Memory:
         if not isinstance(kind, Vector) or array.lanes > 1:
             return self._element(array, offset, kind, x.component)
         axis = x.axis % array.ndim
-        if self._contiguous(array, axis, kind.lanes):
+        if lie_together(array, axis, kind.lanes):
             if x.ahead and array.space == "global":
                 self.fetch(array, self.addresses.moved(offset, x.ahead, "1"), 3)
             if array.dtype.is_complex:
@@ -281,7 +281,7 @@ class Memory:
             return
         axis = x.axis % array.ndim
         typed = memory_type(array.dtype, kind.lanes)
-        if self._contiguous(array, axis, kind.lanes) and not array.dtype.is_complex:
+        if lie_together(array, axis, kind.lanes) and not array.dtype.is_complex:
             pointer = self.addresses.beyond(array, offset)
             if x.streaming and self._may_stream(array, kind):
                 self._stream(array, pointer, value, kind)
@@ -378,13 +378,6 @@ class Memory:
         )
 
     # -- vectors ----------------------------------------------------------------------------
-
-    def _contiguous(self, array: Array, axis: int, lanes: int) -> bool:
-        if not unit_axis(array, axis):
-            return False
-        swizzled = array.layout is not None and array.layout.swizzle
-        size = array.dtype.itemsize
-        return not swizzled or lanes * size <= chunk_bytes(size)
 
     def _places(
         self, array: Array, index: tuple[e.Expression, ...], axis: int, lanes: int, first: str

@@ -8,7 +8,7 @@ from typing import Final
 from portable.dtypes import DType, float64, int32
 from portable.errors import UnsupportedError
 from portable.lang.emit.atomics import allowed_order
-from portable.lang.emit.llvm.builder import Context, value_type
+from portable.lang.emit.llvm.builder import Context, Held, value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.emit.llvm.memory import AliasScopes, Memory, element_type
 from portable.lang.ir import expressions as e
@@ -152,7 +152,7 @@ class Atomics:
 
     def _combined(self, op: str, dtype: DType, old: str, value: str) -> str:
         """What an operation makes of the value from before."""
-        x, y = (self._expressions.held(text, dtype) for text in (old, value))
+        x, y = (Held(text, dtype) for text in (old, value))
         if dtype.is_float and op in ("min", "max"):
             extreme: e.BinaryOp = "min" if op == "min" else "max"
             return self._expressions.value(float_extreme(extreme, x, y, lambda z, _: z))
