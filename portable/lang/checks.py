@@ -199,7 +199,7 @@ def _called(statement: s.Statement) -> str:
     return _CALLED.get(type(statement), type(statement).__name__)
 
 
-def check_uniformity(kernel: Kernel) -> None:
+def check(kernel: Kernel) -> None:
     """Refuses barriers and other collective operations that some work-items might not reach.
 
     Raises
@@ -407,14 +407,3 @@ def _given(statement: s.Statement) -> _Grade:
             return _Grade.SUB_GROUP
         case _:
             return _Grade.VARYING
-
-
-def check(kernel: Kernel) -> None:
-    """Runs every check.
-
-    Raises
-    ------
-    KernelError
-        At the first one that fails.
-    """
-    check_uniformity(kernel)

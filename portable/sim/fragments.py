@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Expression
-from portable.lang.ir.types import Fragment, Region, Scope
+from portable.lang.ir.expressions import Region
+from portable.lang.ir.types import Fragment, Scope
 from portable.sim.control import assign
 from portable.sim.launch import Site
 from portable.sim.memory import Access, locate, read, write
@@ -34,7 +32,7 @@ class Part:
     def __init__(self, region: Region, site: Site, b: Builder) -> None:
         self.region = region
         self.site = site
-        self._starts = b.expressions(cast(tuple[Expression, ...], region.starts), site)
+        self._starts = b.expressions(region.starts, site)
 
     def starts(self, w: Workgroup) -> Value:
         """Where the region starts for each work-item: a row each, a column per dimension."""

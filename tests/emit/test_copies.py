@@ -14,7 +14,7 @@ from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements
-from portable.lang.ir.types import Array, Layout, Region, StrideClass
+from portable.lang.ir.types import Array, Layout, StrideClass
 from portable.lang.tiles.copies import lower_copies
 from tests.support import irbuilder as ir
 from tests.support.compilers import (
@@ -79,8 +79,8 @@ def copy_kernel(
         for d in (0, 1)
     )
     zeros = (e.Const(0, index_type),) * 2
-    outer = [Region(a, starts, tile, transposed) for a in (x, y)]
-    inner = Region(stage, zeros, shape)
+    outer = [e.Region(a, starts, tile, transposed) for a in (x, y)]
+    inner = e.Region(stage, zeros, shape)
     body = [
         s.CopyTile(inner, outer[0], ir.LOC, asynchronous),
         s.CopyCommit(ir.LOC),
@@ -172,7 +172,7 @@ def test_outside_becomes_zero(runtime: Runtime) -> None:
     stage = ir.local("stage", dt.float32, (8, 8))
     minus = (ir.const(-3), ir.const(-2))
     body = [
-        s.CopyTile(Region(stage, (ir.const(0),) * 2, (8, 8)), Region(x, minus, (8, 8)), ir.LOC),
+        s.CopyTile(e.Region(stage, (ir.const(0),) * 2, (8, 8)), e.Region(x, minus, (8, 8)), ir.LOC),
         s.CopyWait(0, ir.LOC),
         s.Barrier(ir.LOC),
     ]

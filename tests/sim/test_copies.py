@@ -11,7 +11,7 @@ from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Region
+from portable.lang.ir.types import Array
 from portable.sim.errors import (
     AsyncCopyError,
     DivergenceError,
@@ -32,12 +32,12 @@ def run(k: K, *arguments: Any) -> None:
     sim.run(k.build(), (1, 1, 1), arguments)
 
 
-def region(array: Array, *starts: Any, extents: Any, transposed: bool = False) -> Region:
+def region(array: Array, *starts: Any, extents: Any, transposed: bool = False) -> e.Region:
     fixed = tuple(x if isinstance(x, e.Expression) else const(x) for x in starts)
-    return Region(array, fixed, extents, transposed)
+    return e.Region(array, fixed, extents, transposed)
 
 
-def copy(k: K, target: Region, source: Region, asynchronous: bool = True) -> int:
+def copy(k: K, target: e.Region, source: e.Region, asynchronous: bool = True) -> int:
     k.add(s.CopyTile(target, source, k.loc, asynchronous))
     return k.line
 

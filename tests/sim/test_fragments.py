@@ -11,7 +11,7 @@ from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Region
+from portable.lang.ir.types import Array
 from portable.sim.errors import BrokenPromiseError, DivergenceError, NotUniformError, RaceError
 from sim.build import K, binary, compare, const, global_array
 
@@ -24,9 +24,9 @@ def run(k: K, *arguments: Any, groups: int = 1) -> None:
     sim.run(k.build(), (groups, 1, 1), arguments)
 
 
-def region(array: Array, *starts: Any, extents: Any, transposed: bool = False) -> Region:
+def region(array: Array, *starts: Any, extents: Any, transposed: bool = False) -> e.Region:
     fixed = tuple(x if isinstance(x, e.Expression) else const(x) for x in starts)
-    return Region(array, fixed, extents, transposed)
+    return e.Region(array, fixed, extents, transposed)
 
 
 def _row(k: K, scope: str) -> e.Expression:

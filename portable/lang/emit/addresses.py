@@ -11,7 +11,7 @@ from portable.lang.ir.types import Array, Layout, Turns, chunk_bytes
 
 
 def lie_together(array: Array, axis: int, lanes: int) -> bool:
-    """Whether so many neighbours along an axis follow each other in memory; swizzles move chunks."""
+    """Whether so many neighbours along an axis follow each other in memory."""
     layout, size = array.layout, array.dtype.itemsize
     if layout is None:
         return array.strides[axis] == "unit"

@@ -12,7 +12,7 @@ from portable.lang.frontend.values import Complex, Value, View, describe, is_num
 from portable.lang.ir import expressions as e
 from portable.lang.ir import facts
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Region, Vector, vector_type
+from portable.lang.ir.types import Array, Vector, vector_type
 
 
 def whole(builder: Builder, array: Array) -> View:
@@ -163,7 +163,7 @@ def region(
     what: str = "this",
     joins: bool = False,
     spread: bool = False,
-) -> Region:
+) -> e.Region:
     """A view as a region with static extents.
 
     Where it `joins`, a view of more dimensions is taken for one of two: all but its last are
@@ -206,7 +206,7 @@ def region(
     by_dim = dict(zip(x.kept, x.extents, strict=True))
     extents = tuple(by_dim.get(d) for d in range(x.array.ndim))
     starts = tuple(builder.let("start", start) for start in x.starts)
-    return Region(x.array, starts, extents, transposed, joined, x.steps)  # type: ignore[arg-type]
+    return e.Region(x.array, starts, extents, transposed, joined, x.steps)  # type: ignore[arg-type]
 
 
 def load(

@@ -8,12 +8,13 @@ the front end inserts every conversion. Vectors behave lane by lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from portable.dtypes import DType, bool_, int32
-from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, lanes_of
+from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,50 @@ class AssumeUniform(Expression):
         return self.x.type
 
 
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangular part of an array with static extents.
+
+    Attributes
+    ----------
+    array : Array
+        Of global or local space.
+    starts : tuple of Expression
+        The first index along every dimension of `array`, of the kernel's index type.
+    extents : tuple of (int or None)
+        Per dimension the number of elements taken, or None where the index is fixed and the
+        dimension dropped. What remains is the region's shape, in the array's order of dimensions.
+    transposed : bool
+        For two remaining dimensions: whether they are taken in the opposite order.
+    joined : bool
+        Whether all that remain but the last are counted as one dimension, in C order.
+    steps : tuple of int
+        Per dimension how far it is to the next element taken; empty where that is its neighbour.
+    """
+
+    array: Array
+    starts: tuple[Expression, ...]
+    extents: tuple[int | None, ...]
+    transposed: bool = False
+    joined: bool = False
+    steps: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = tuple(x for x in self.extents if x is not None)
+        if self.joined:
+            kept = prod(kept[:-1]), kept[-1]
+        object.__setattr__(self, "shape", kept[::-1] if self.transposed else kept)
+
+    def step(self, dim: int) -> int:
+        """How far it is to the next element along a dimension."""
+        return self.steps[dim] if self.steps else 1
+
+    def span(self, dim: int) -> int:
+        """How many elements lie from the first to the last along a dimension, both of them too."""
+        return ((self.extents[dim] or 1) - 1) * self.step(dim) + 1
+
+
 # What the fields of a statement are to whoever walks over it: said once, used by all walkers.
 #
 # A field that holds variables, expressions, memory or blocks says so in its declaration, as in
@@ -330,13 +375,13 @@ def roles_of(kind: type[Any]) -> Mapping[str, Role]:
     if known is not None:
         return known
     roles: dict[str, Role] = {}
-    for field in fields(kind):
-        role = field.metadata.get(_KEY)
+    for x in fields(kind):
+        role = x.metadata.get(_KEY)
         if role is not None:
-            roles[field.name] = role
-        elif any(word in str(field.type) for word in _HOLDERS):
+            roles[x.name] = role
+        elif any(word in str(x.type) for word in _HOLDERS):
             raise TypeError(
-                f"{kind.__name__}.{field.name} does not say what it is to walkers: declare it with "
+                f"{kind.__name__}.{x.name} does not say what it is to walkers: declare it with "
                 "field(metadata=READS) or another role of portable.lang.ir.expressions"
             )
     _roles[kind] = roles

@@ -14,7 +14,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
 from portable.lang.ir.statements import BLOCKS, USED, Block
-from portable.lang.ir.types import Array, Fragment, Region, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
 
 # Walking and rebuilding trees of the IR, so that no pass spells out every node.
 
@@ -44,8 +44,8 @@ def _inside(x: Any) -> Iterator[e.Expression]:
     """The outermost expressions in a field's value."""
     if isinstance(x, e.Expression):
         yield x
-    elif isinstance(x, Region):
-        yield from typing.cast(tuple[e.Expression, ...], x.starts)
+    elif isinstance(x, e.Region):
+        yield from x.starts
     elif isinstance(x, tuple):
         for item in x:
             yield from _inside(item)
@@ -150,7 +150,7 @@ def _remade(node: Any, changes: dict[str, Any]) -> Any:
 def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
     if isinstance(x, e.Expression):
         return change(x)
-    if isinstance(x, Region):
+    if isinstance(x, e.Region):
         starts = _map_inside(x.starts, change)
         return x if starts is x.starts else replace(x, starts=starts)
     if not isinstance(x, tuple):
@@ -177,6 +177,13 @@ def substituted(x: e.Expression, values: Mapping[str, e.Expression]) -> e.Expres
     return map_expression(x, lambda y: values.get(y.name, y) if isinstance(y, Variable) else y)
 
 
+def resolved(x: e.Expression, values: Mapping[str, e.Expression]) -> e.Expression:
+    """An expression without names that were bound to values, which may name others of them."""
+    while not names_in(x).isdisjoint(values):
+        x = substituted(x, values)
+    return x
+
+
 def map_operands(
     statement: s.Statement, change: Callable[[e.Expression], e.Expression]
 ) -> s.Statement:
@@ -199,21 +206,21 @@ def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> 
 def map_memory(statement: s.Statement, change: Callable[[Array], Array]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the arrays that it touches."""
 
-    def moved(x: Region) -> Region:
+    def moved(x: e.Region) -> e.Region:
         array = change(x.array)
         return x if array is x.array else replace(x, array=array)
 
     return _map_held(statement, lambda x: change(x) if isinstance(x, Array) else moved(x))
 
 
-def map_regions(statement: s.Statement, change: Callable[[Region], Region]) -> s.Statement:
+def map_regions(statement: s.Statement, change: Callable[[e.Region], e.Region]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the regions of arrays that it touches."""
-    return _map_held(statement, lambda x: change(x) if isinstance(x, Region) else x)
+    return _map_held(statement, lambda x: change(x) if isinstance(x, e.Region) else x)
 
 
 def _map_held(statement: s.Statement, change: Callable[[Any], Any]) -> s.Statement:
     def inside(x: Any) -> Any:
-        if isinstance(x, Array | Region):
+        if isinstance(x, Array | e.Region):
             return change(x)
         if isinstance(x, tuple):
             items = tuple(inside(i) for i in x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from portable.errors import Location
 from portable.lang.ir import statements as s
@@ -42,6 +43,8 @@ class Pipeline(s.Statement):
     loc : Location
     """
 
+    reached_by: ClassVar[Scope] = "workgroup"
+
     var: Variable = field(metadata=BINDS)
     start: Expression = field(metadata=READS)
     stop: Expression = field(metadata=READS)
@@ -72,10 +75,6 @@ class Pipeline(s.Statement):
     def waits(self) -> s.Block:
         """What a round begins with, where copies are ahead: its tiles are there, for everyone."""
         return _arrived(self.ahead - 1, self.loc) if self.ahead else ()
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 def in_rounds(x: Pipeline, *, early: bool = False) -> s.For:

@@ -16,13 +16,14 @@ from portable.lang.ir.expressions import (
     WRITES,
     Expression,
     Memory,
+    Region,
     Role,
     Variable,
     fields_of,
     memory,
     variables,
 )
-from portable.lang.ir.types import Array, Fragment, Region, Scope
+from portable.lang.ir.types import Array, Fragment, Scope
 
 _BOUND: Final = fields_of(Role.BINDS)
 _SET: Final = fields_of(Role.SETS, Role.UPDATES)
@@ -52,9 +53,12 @@ class Statement:
     alike: ClassVar[bool] = False
     """Whether what it reads must be the same for all work-items that get to it together."""
 
+    reached_by: ClassVar[Scope] = "work_item"
+    """Whose work-items must get to it together, unless a matrix says it (`together`)."""
+
     def together(self) -> Scope:
         """Whose work-items must get to it together: ``"work_item"`` where each may by itself."""
-        return "work_item"
+        return self.reached_by
 
     def binds(self) -> tuple[Variable, ...]:
         """The new names that it gives values to."""
@@ -179,12 +183,10 @@ class Barrier(Statement):
         How many work-items do, the first ones, in whole sub-groups; 0 stands for all.
     """
 
+    reached_by: ClassVar[Scope] = "workgroup"
+
     loc: Location
     meeting: int = 0
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,15 +290,13 @@ class SubGroup(Statement):
     inclusive. ``any all`` take and give bool. The sub-group may be of size 1.
     """
 
+    reached_by: ClassVar[Scope] = "sub_group"
+
     var: Variable = field(metadata=BINDS)
     op: SubGroupOp
     value: Expression = field(metadata=READS)
     argument: Expression | None = field(metadata=READS)
     loc: Location
-
-    def together(self) -> Scope:
-        """The sub-group."""
-        return "sub_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,13 +306,11 @@ class WorkgroupUniform(Statement):
     Acts as a barrier before and after.
     """
 
+    reached_by: ClassVar[Scope] = "workgroup"
+
     var: Variable = field(metadata=BINDS)
     value: Expression = field(metadata=READS)
     loc: Location
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,14 +321,12 @@ class WorkgroupReduce(Statement):
     out. It orders no memory, and sums in no promised order.
     """
 
+    reached_by: ClassVar[Scope] = "workgroup"
+
     var: Variable = field(metadata=BINDS)
     op: Literal["add", "min", "max"]
     value: Expression = field(metadata=READS)
     loc: Location
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +365,7 @@ class CopyTile(Statement):
     """
 
     alike: ClassVar[bool] = True
+    reached_by: ClassVar[Scope] = "workgroup"
 
     target: Region = field(metadata=WRITES)
     source: Region = field(metadata=READS)
@@ -376,10 +373,6 @@ class CopyTile(Statement):
     asynchronous: bool = True
     by: tuple[int, int] | None = None
     completion: tuple[Array, tuple[Expression, ...]] | None = field(default=None, metadata=UPDATES)
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +444,7 @@ class BulkWait(Statement):
     """
 
     alike: ClassVar[bool] = True
+    reached_by: ClassVar[Scope] = "workgroup"
 
     completion: Array = field(metadata=UPDATES)
     slot: Expression = field(metadata=READS)
@@ -458,13 +452,21 @@ class BulkWait(Statement):
     loc: Location
     meeting: int = 0
 
+
+class _OfMatrix:
+    """What those who hold a matrix do together."""
+
+    __slots__ = ()
+
+    fragment: Fragment
+
     def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
+        """Those who hold the matrix."""
+        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentFill(Statement):
+class FragmentFill(_OfMatrix, Statement):
     """Sets every element of a fragment to a scalar of its type."""
 
     alike: ClassVar[bool] = True
@@ -473,13 +475,9 @@ class FragmentFill(Statement):
     value: Expression = field(metadata=READS)
     loc: Location
 
-    def together(self) -> Scope:
-        """Those who hold the matrix."""
-        return self.fragment.scope
-
 
 @dataclass(frozen=True, slots=True)
-class FragmentLoad(Statement):
+class FragmentLoad(_OfMatrix, Statement):
     """Sets a fragment from a region of its shape; outside a global array zeros are read."""
 
     alike: ClassVar[bool] = True
@@ -488,13 +486,9 @@ class FragmentLoad(Statement):
     source: Region = field(metadata=READS)
     loc: Location
 
-    def together(self) -> Scope:
-        """Those who hold the matrix."""
-        return self.fragment.scope
-
 
 @dataclass(frozen=True, slots=True)
-class FragmentStore(Statement):
+class FragmentStore(_OfMatrix, Statement):
     """Writes a fragment to a region of its shape; outside a global array nothing is written."""
 
     alike: ClassVar[bool] = True
@@ -502,10 +496,6 @@ class FragmentStore(Statement):
     fragment: Fragment = field(metadata=READS)
     target: Region = field(metadata=WRITES)
     loc: Location
-
-    def together(self) -> Scope:
-        """Those who hold the matrix."""
-        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,7 +529,7 @@ class Multiply(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class ForElements(Statement):
+class ForElements(_OfMatrix, Statement):
     """Runs `body` for each element of the fragment that this work-item holds, in any order.
 
     `row` and `column` (of index type) and `value` (a declared variable of the fragment's element
@@ -557,10 +547,6 @@ class ForElements(Statement):
     loc: Location
     partners: tuple[Fragment, ...] = field(default=(), metadata=READS)
     others: tuple[Variable, ...] = field(default=(), metadata=UPDATES)
-
-    def together(self) -> Scope:
-        """Those who hold the matrix."""
-        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)

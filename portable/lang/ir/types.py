@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
@@ -211,47 +210,3 @@ class Fragment:
     use: Use = "accumulator"
     units: bool = True
     split: Split = False
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A rectangular part of an array with static extents.
-
-    Attributes
-    ----------
-    array : Array
-        Of global or local space.
-    starts : tuple of Expression
-        The first index along every dimension of `array`, of the kernel's index type.
-    extents : tuple of (int or None)
-        Per dimension the number of elements taken, or None where the index is fixed and the
-        dimension dropped. What remains is the region's shape, in the array's order of dimensions.
-    transposed : bool
-        For two remaining dimensions: whether they are taken in the opposite order.
-    joined : bool
-        Whether all that remain but the last are counted as one dimension, in C order.
-    steps : tuple of int
-        Per dimension how far it is to the next element taken; empty where that is its neighbour.
-    """
-
-    array: Array
-    starts: tuple[object, ...]
-    extents: tuple[int | None, ...]
-    transposed: bool = False
-    joined: bool = False
-    steps: tuple[int, ...] = ()
-    shape: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        kept = tuple(e for e in self.extents if e is not None)
-        if self.joined:
-            kept = prod(kept[:-1]), kept[-1]
-        object.__setattr__(self, "shape", kept[::-1] if self.transposed else kept)
-
-    def step(self, dim: int) -> int:
-        """How far it is to the next element along a dimension."""
-        return self.steps[dim] if self.steps else 1
-
-    def span(self, dim: int) -> int:
-        """How many elements lie from the first to the last along a dimension, both of them too."""
-        return ((self.extents[dim] or 1) - 1) * self.step(dim) + 1

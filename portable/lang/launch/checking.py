@@ -24,7 +24,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel, both, constant, map_block, map_regions
-from portable.lang.ir.types import Array, Region, ValueType, lanes_of
+from portable.lang.ir.types import Array, ValueType, lanes_of
 from portable.profiling import reports
 from portable.system.files import fork_safe_lock
 
@@ -250,16 +250,16 @@ class _Checks:
         """What is done with parts of local arrays; of global ones, what is outside is left out."""
         before: list[s.Statement] = []
 
-        def kept(part: Region) -> Region:
+        def kept(part: e.Region) -> e.Region:
             local = part.array.space == "local"
             return self._moved(part, x.loc, before) if local else part
 
         moved = map_regions(x, kept)
         return (*before, moved)
 
-    def _moved(self, part: Region, loc: Location, before: list[s.Statement]) -> Region:
+    def _moved(self, part: e.Region, loc: Location, before: list[s.Statement]) -> e.Region:
         """The region, or one at the beginning of its array where that is the only one inside."""
-        starts: tuple[Any, ...] = part.starts
+        starts = part.starts
         spans = [part.span(dim) for dim in range(len(part.extents))]
         condition = self._bounds(part.array, starts, spans)
         if condition is None:

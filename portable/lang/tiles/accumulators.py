@@ -13,7 +13,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import both, constant
-from portable.lang.ir.types import Array, Fragment, Region, Vector, scalar_of
+from portable.lang.ir.types import Array, Fragment, Vector, scalar_of
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import SUMS, RegisterLayout
 from portable.lang.tiles.strategy import Strategy, kept_dims
@@ -24,7 +24,7 @@ from portable.lang.tiles.work import Code, Work, add, mul, stored
 
 def store_neighbours(
     code: Code,
-    target: Region,
+    target: e.Region,
     row: e.Expression,
     column: e.Expression,
     values: Sequence[e.Expression],
@@ -58,7 +58,7 @@ def store_neighbours(
 
 def _one_by_one(
     code: Code,
-    target: Region,
+    target: e.Region,
     places: Sequence[tuple[e.Expression, ...]],
     values: Sequence[e.Expression],
 ) -> None:
@@ -67,7 +67,7 @@ def _one_by_one(
             code.store(target.array, index, value)
 
 
-def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
+def place(region: e.Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
     """The index into its array of an element of a region.
 
     Parameters
@@ -77,13 +77,13 @@ def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Ex
     row, column : Expression
         Of the element in it.
     """
-    index = [_start(region, dim) for dim in range(region.array.ndim)]
+    index = [*region.starts]
     for dim, offset in zip(kept_dims(region), _offsets(region, row, column), strict=True):
         index[dim] = add(index[dim], offset)
     return tuple(index)
 
 
-def _offsets(region: Region, row: e.Expression, column: e.Expression) -> list[e.Expression]:
+def _offsets(region: e.Region, row: e.Expression, column: e.Expression) -> list[e.Expression]:
     """The distances from the start along each dimension."""
     if not region.joined:
         return [row, column]
@@ -95,7 +95,7 @@ def _offsets(region: Region, row: e.Expression, column: e.Expression) -> list[e.
     return [row, *offsets]
 
 
-def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | None:
+def inside(region: e.Region, index: tuple[e.Expression, ...]) -> e.Expression | None:
     """Whether an index that `place` gave is one of a global array's; None where it always is."""
     if region.array.space != "global":
         return None
@@ -106,12 +106,6 @@ def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | No
             conditions.append(e.Compare("ge", x, e.Const(0, x.type)))
         conditions.append(e.Compare("lt", x, e.Extent(region.array, dim, x.type)))
     return both(*conditions)
-
-
-def _start(region: Region, dim: int) -> e.Expression:
-    start = region.starts[dim]
-    assert isinstance(start, e.Expression)
-    return start
 
 
 # Stores accumulators as halves, 16 bytes of a row at a time.
@@ -127,7 +121,7 @@ _LANES: Final = 4
 _COLUMNS: Final = 8
 
 
-def in_quads(layout: RegisterLayout, target: Region, facts: Facts) -> bool:
+def in_quads(layout: RegisterLayout, target: e.Region, facts: Facts) -> bool:
     """Whether registers can be stored so, in an array of whole vectors.
 
     Parameters
@@ -150,13 +144,13 @@ def in_quads(layout: RegisterLayout, target: Region, facts: Facts) -> bool:
         and (array.space, array.aligned) == ("global", True)
         and array.strides[axis] == "unit"
         and "unit" not in others
-        and facts.multiple_of(start) % _COLUMNS == 0  # type: ignore[arg-type]
+        and facts.multiple_of(start) % _COLUMNS == 0
     )
 
 
 def store_quads(
     code: Code,
-    target: Region,
+    target: e.Region,
     lanes: Lanes,
     row: e.Expression,
     column: e.Expression,
@@ -285,12 +279,12 @@ class Held:
             self._store_pairs(code, copied, x.target)
         return code.block
 
-    def _store_pairs(self, code: Code, copied: Array, target: Region) -> None:
+    def _store_pairs(self, code: Code, copied: Array, target: e.Region) -> None:
         with code.loop("pair", len(self.registers) // 2, unroll=-1) as which:
             values = self._group(code, copied, which, 2)
             store_neighbours(code, target, *self._place(which, 2), values)
 
-    def _store_quads(self, code: Code, copied: Array, target: Region) -> None:
+    def _store_quads(self, code: Code, copied: Array, target: e.Region) -> None:
         code.emit(*self.together)
         with code.loop("quad", len(self.registers) // REGISTERS, unroll=-1) as which:
             values = self._group(code, copied, which, REGISTERS)

@@ -25,7 +25,7 @@ from portable.lang.ir.kernel import (
     map_block,
     map_blocks,
 )
-from portable.lang.ir.types import LANES, Array, Region, vector_type
+from portable.lang.ir.types import LANES, Array, vector_type
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
@@ -80,8 +80,8 @@ class _Tile:
 
     copy: s.CopyTile
     inward: bool
-    outside: Region
-    inside: Region
+    outside: e.Region
+    inside: e.Region
     order: list[int]
     vector: bool
     items: int
@@ -95,16 +95,16 @@ class _Tile:
         """The tile's extents, slowest first."""
         return [self.outside.extents[d] or 1 for d in self.dims(self.outside)]
 
-    def dims(self, region: Region) -> list[int]:
+    def dims(self, region: e.Region) -> list[int]:
         """The array's dimension of each of the tile's, slowest first."""
         return [self.dim(region, d) for d in self.order]
 
-    def dim(self, region: Region, d: int) -> int:
+    def dim(self, region: e.Region, d: int) -> int:
         """The array's dimension of one of the tile's; joined ones lie along one of the inside."""
         kept = kept_dims(region)
         return kept[max(0, d - len(kept_dims(self.outside)) + len(kept))]
 
-    def step(self, region: Region, d: int) -> int:
+    def step(self, region: e.Region, d: int) -> int:
         """How far a step along one of the tile's dimensions leads along the array's."""
         dims = kept_dims(self.outside)
         if region is self.outside:
@@ -113,18 +113,13 @@ class _Tile:
             return 1
         return prod(self.outside.extents[dim] or 1 for dim in dims[d + 1 : -1])
 
-    def index(self, region: Region, at: list[e.Expression]) -> tuple[e.Expression, ...]:
+    def index(self, region: e.Region, at: list[e.Expression]) -> tuple[e.Expression, ...]:
         """The index into the region's array of a place in the tile, given slowest first."""
-        index = [_expression(x) for x in region.starts]
+        index = list(region.starts)
         for d, extent in zip(self.order, at, strict=True):
             dim = self.dim(region, d)
             index[dim] = add(index[dim], mul(extent, self.step(region, d)))
         return tuple(index)
-
-
-def _expression(x: object) -> e.Expression:
-    assert isinstance(x, e.Expression)
-    return x
 
 
 def _scalar_type(x: e.Expression) -> DType:
@@ -144,8 +139,8 @@ def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) ->
     dims = tuple(sorted(range(len(strides)), key=lambda d: (strides[d] != "unit", -d)))
     extents, steps = (source.extents[d] or 1 for d in dims), map(source.step, dims)
     box = Box(dims, tuple(extents), tuple(steps), layout.swizzle)
-    at = tuple(_narrow(_expression(source.starts[d])) for d in dims)
-    target = x.target.array, tuple(_expression(start) for start in x.target.starts)
+    at = tuple(_narrow(source.starts[d]) for d in dims)
+    target = x.target.array, tuple(start for start in x.target.starts)
     boxes = ((source.array, box),)
     return s.Instruction(f"tensor.load.{len(dims)}", (), at, (target, completion), x.loc, boxes)
 
@@ -202,11 +197,11 @@ class _Lowering:
         copier = self._alone if tile.items == 1 else self._together
         return s.If(self._fits(tile), copier(tile, False), copier(tile, True), tile.loc)
 
-    def _named(self, region: Region, loc: Location, head: list[s.Statement]) -> Region:
+    def _named(self, region: e.Region, loc: Location, head: list[s.Statement]) -> e.Region:
         """The region with its starts worked out once."""
         starts: list[e.Expression] = []
         for start in region.starts:
-            value = _expression(start)
+            value = start
             if isinstance(value, e.Const):
                 starts.append(value)
                 continue
@@ -245,7 +240,7 @@ class _Lowering:
             tile.asynchronous = size in _ASYNC_BYTES
         return tile
 
-    def _unit(self, tile: _Tile, region: Region, dim: int) -> bool:
+    def _unit(self, tile: _Tile, region: e.Region, dim: int) -> bool:
         index = tile.dim(region, dim)
         if tile.step(region, dim) != 1:
             return False
@@ -289,7 +284,7 @@ class _Lowering:
     def _aligned_for(self, tile: _Tile, lanes: int) -> bool:
         """Whether every chunk of so many elements is aligned to its size on both sides."""
         array = tile.outside.array
-        start = _expression(tile.outside.starts[tile.dims(tile.outside)[-1]])
+        start = tile.outside.starts[tile.dims(tile.outside)[-1]]
         outside = array.aligned and self._facts.multiple_of(start) % lanes == 0
         units = [d for d, kind in enumerate(array.strides) if kind == "unit"]
         alone = units == [tile.dims(tile.outside)[-1]]
@@ -301,7 +296,7 @@ class _Lowering:
         index = tile.dims(tile.inside)[-1]
         for dim, start in enumerate(tile.inside.starts):
             if dim == index or layout.strides[dim] == 1:
-                if self._facts.multiple_of(_expression(start)) % lanes:
+                if self._facts.multiple_of(start) % lanes:
                     return False
             elif layout.strides[dim] % lanes and tile.inside.array.shape[dim] > 1:
                 return False
@@ -316,7 +311,7 @@ class _Lowering:
         """Whether the whole tile lies inside the global array; the same for the workgroup."""
         conditions: list[e.Expression] = []
         for dim, first in enumerate(tile.outside.starts):
-            start = _expression(first)
+            start = first
             last = e.Binary("sub", self._extent(tile, dim), self._const(tile.outside.span(dim)))
             if self._facts.bounds(start).low < 0:
                 conditions.append(e.Compare("ge", start, self._const(0)))
@@ -520,7 +515,7 @@ class _Lowering:
     def _tested_row(self, tile: _Tile, rows: list[e.Variable]) -> s.Block:
         """``[low, high)`` of the row lies inside; before and behind are zeros."""
         fastest = tile.dims(tile.outside)[-1]
-        start = _expression(tile.outside.starts[fastest])
+        start = tile.outside.starts[fastest]
         extent, zero, one = self._const(tile.extents[-1]), self._const(0), self._const(1)
         index = tile.index(tile.outside, [*rows, zero])
         inside = self._in_range(tile, index, [d for d in range(len(index)) if d != fastest])

@@ -19,7 +19,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import both, constant, splat
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Array, Fragment, Region, Space, Use, vector_type
+from portable.lang.ir.types import Array, Fragment, Space, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, inside, place
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
@@ -59,7 +59,7 @@ class Micro(ByElements):
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
-        self._prefetched: dict[s.Multiply, list[Region]] = {}
+        self._prefetched: dict[s.Multiply, list[e.Region]] = {}
         result = summations(work.kernel.body)
         self._fused = {x: result[x] for x in part.accumulators if x in result}
 
@@ -469,19 +469,19 @@ class Micro(ByElements):
                 code.store(registers, place_of, e.Binary("add", product, total))
 
     def _left(
-        self, code: Code, a: Fragment | Region, row: e.Expression, k: e.Expression, dtype: DType
+        self, code: Code, a: Fragment | e.Region, row: e.Expression, k: e.Expression, dtype: DType
     ) -> e.Expression:
         held = self._held(a)
         if held is not None:
             line, lane = (k, row) if held.transposed else (row, k)
             return code.load(held.array, (*_lead_of(a), line, lane), dtype)
-        assert isinstance(a, Region)
+        assert isinstance(a, e.Region)
         return code.load(a.array, place(a, row, k), dtype)
 
     def _right(
         self,
         code: Code,
-        b: Fragment | Region,
+        b: Fragment | e.Region,
         k: e.Expression,
         j: e.Expression,
         vector: int,
@@ -493,12 +493,12 @@ class Micro(ByElements):
         if held is not None:
             at = held.at(_lead_of(b), k, j, vector * micro.lanes)
             return code.load(held.array, at, kind)
-        assert isinstance(b, Region)
+        assert isinstance(b, e.Region)
         column = add(mul(j, micro.columns), vector * micro.lanes)
         return code.load(b.array, place(b, k, column), kind, kept_dims(b)[1])
 
-    def _held(self, operand: Fragment | Region) -> Panels | None:
-        return self._panels.get(operand.array if isinstance(operand, Region) else operand)
+    def _held(self, operand: Fragment | e.Region) -> Panels | None:
+        return self._panels.get(operand.array if isinstance(operand, e.Region) else operand)
 
 
 def _up(x: int, step: int) -> int:
@@ -521,13 +521,11 @@ def _along(copy: s.CopyTile, target_dim: int) -> bool:
     return bool(strides) and strides[source_dim] == "unit" and strides.count("unit") == 1
 
 
-def _lead(region: Region) -> tuple[e.Expression, ...]:
+def _lead(region: e.Region) -> tuple[e.Expression, ...]:
     return tuple(
-        start
-        for start, extent in zip(region.starts, region.extents, strict=True)
-        if extent is None and isinstance(start, e.Expression)
+        start for start, extent in zip(region.starts, region.extents, strict=True) if extent is None
     )
 
 
-def _lead_of(operand: Fragment | Region) -> tuple[e.Expression, ...]:
-    return _lead(operand) if isinstance(operand, Region) else ()
+def _lead_of(operand: Fragment | e.Region) -> tuple[e.Expression, ...]:
+    return _lead(operand) if isinstance(operand, e.Region) else ()

@@ -13,7 +13,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.types import Fragment, Region
+from portable.lang.ir.types import Fragment
 from portable.lang.tiles.accumulators import Held, inside, place
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, Offset, RegisterLayout, Shape, room, shape_of
@@ -56,10 +56,10 @@ class Loader:
         """Of a tile along the outer dimension."""
         return self.shape.m if self.use == "a" else self.shape.n
 
-    def load(self, code: Code, region: Region, k: int, into: Registers) -> None:
+    def load(self, code: Code, region: e.Region, k: int, into: Registers) -> None:
         """Fills the registers with the columns (rows for b) from `k` on."""
         array = code.work.current(region.array)
-        region = Region(array, region.starts, region.extents, region.transposed)
+        region = e.Region(array, region.starts, region.extents, region.transposed)
         along_k = self._matrix_rows(region)
         if along_k is None:
             self._one_by_one(code, region, k, into)
@@ -68,7 +68,7 @@ class Loader:
 
     # -- ldmatrix ---------------------------------------------------------------------------
 
-    def _matrix_rows(self, region: Region) -> bool | None:
+    def _matrix_rows(self, region: e.Region) -> bool | None:
         """Whether rows of 8 halves in local memory run along k; None where there are none."""
         array, layout = region.array, region.array.layout
         if array.space != "local" or array.dtype not in (float16, bfloat16) or layout is None:
@@ -78,12 +78,14 @@ class Loader:
         if len(inner) != 1 or any(x % _EIGHT for x in layout.strides if x != 1):
             return None
         start = region.starts[inner[0]]
-        if self.facts.multiple_of(start) % _EIGHT:  # type: ignore[arg-type]
+        if self.facts.multiple_of(start) % _EIGHT:
             return None
         k_dim = kept[1] if self.use == "a" else kept[0]
         return inner[0] == k_dim
 
-    def _matrices(self, code: Code, region: Region, k: int, into: Registers, along_k: bool) -> None:
+    def _matrices(
+        self, code: Code, region: e.Region, k: int, into: Registers, along_k: bool
+    ) -> None:
         """Four 8 x 8 matrices at a time in the order of registers; two for a last tile of b."""
         count = 1 if self.use == "a" else 2
         outer, inner = self._row_of(along_k)
@@ -109,7 +111,7 @@ class Loader:
         return (add(outer, row), inner) if along_k else (outer, add(inner, row))
 
     def _index(
-        self, region: Region, outer: e.Expression, k: e.Expression
+        self, region: e.Region, outer: e.Expression, k: e.Expression
     ) -> tuple[e.Expression, ...]:
         return place(region, outer, k) if self.use == "a" else place(region, k, outer)
 
@@ -120,7 +122,7 @@ class Loader:
         """Of the operand."""
         return self.shape.a if self.use == "a" else self.shape.b
 
-    def _one_by_one(self, code: Code, region: Region, k: int, into: Registers) -> None:
+    def _one_by_one(self, code: Code, region: e.Region, k: int, into: Registers) -> None:
         offsets, packed = self.layout.offsets, self.shape.packed
         for number, tile in enumerate(into):
             for at, register in enumerate(tile):
@@ -138,7 +140,7 @@ class Loader:
             code.emit(s.Instruction(name, (register,), tuple(values), (), code.loc))
 
     def _element(
-        self, code: Code, region: Region, offset: Offset, outer: int, k: int
+        self, code: Code, region: e.Region, offset: Offset, outer: int, k: int
     ) -> e.Expression:
         row, column = self._standing()
         down, along = (outer, k) if self.use == "a" else (k, outer)
@@ -354,7 +356,7 @@ class MmaSync(Strategy):
             buffers = self._buffers[use] = first, second
         return buffers
 
-    def _placed(self, operand: Fragment | Region, use: _Use, step: int) -> Registers:
+    def _placed(self, operand: Fragment | e.Region, use: _Use, step: int) -> Registers:
         """The registers of an operand's k-step."""
         if isinstance(operand, Fragment):
             return self._operands[operand][step]
@@ -363,7 +365,7 @@ class MmaSync(Strategy):
     def _fetch(self, code: Code, x: s.Multiply, step: int) -> None:
         """Loads a k-step of the operands that lie in local memory."""
         for operand, use in ((x.a, _A), (x.b, _B)):
-            if isinstance(operand, Region):
+            if isinstance(operand, e.Region):
                 registers = self._placed(operand, use, step)
                 self._loader(use).load(code, operand, step * self._shape.k, registers)
 

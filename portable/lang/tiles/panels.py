@@ -17,7 +17,7 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir.kernel import both, constant
 from portable.lang.ir.statements import FEW
-from portable.lang.ir.types import Array, Layout, Region, vector_type
+from portable.lang.ir.types import Array, Layout, vector_type
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
 from portable.lang.tiles.work import Code, add, clamp, mul
@@ -160,7 +160,7 @@ class Panels(Packing):
     ) -> tuple[e.Expression, ...]:
         """The index of a lane of a panel."""
         if self.panelled:
-            return (*lead, line, panel, e.Const(lane, line.type))  # type: ignore[arg-type]
+            return (*lead, line, panel, constant(lane, line.type))
         return (*lead, line, add(mul(panel, self.width), lane))
 
     def element(
@@ -181,7 +181,7 @@ class Panels(Packing):
             for lane in range(0, self.width, self.vector):
                 code.store(self.array, self.at(lead, line, panel, lane), constant(0, kind))
 
-    def copy(self, code: Code, lead: tuple[e.Expression, ...], source: Region) -> None:
+    def copy(self, code: Code, lead: tuple[e.Expression, ...], source: e.Region) -> None:
         """Copies a region here; zeros where it lies outside its array, and in the padding."""
         _Copy(self, code, lead, source).run()
 
@@ -194,7 +194,7 @@ class _Copy:
     """A copy into a tile: loops over the outer of joined dimensions, if any, around a rectangle."""
 
     def __init__(
-        self, tile: Panels, code: Code, lead: tuple[e.Expression, ...], source: Region
+        self, tile: Panels, code: Code, lead: tuple[e.Expression, ...], source: e.Region
     ) -> None:
         self.tile = tile
         self.code = code
@@ -274,7 +274,7 @@ class _Copy:
         zero, most = code.index(0), code.index(count)
         if array.space != "global":
             return zero, most, None
-        start = self._start(dim)
+        start = self.source.starts[dim]
         kind = code.work.kernel.index_type
         left, step = e.Binary("sub", e.Extent(array, dim, kind), start), self.source.step(dim)
         high = code.let("high", _steps_to(left, step, count))
@@ -291,7 +291,7 @@ class _Copy:
         condition: e.Expression | None = None
         for dim, extent in enumerate(self.source.extents):
             if extent is None:
-                start = self._start(dim)
+                start = self.source.starts[dim]
                 kind = self.code.work.kernel.index_type
                 least = e.Compare("ge", start, e.Const(0, kind))
                 condition = both(
@@ -299,13 +299,8 @@ class _Copy:
                 )
         return condition
 
-    def _start(self, dim: int) -> e.Expression:
-        start = self.source.starts[dim]
-        assert isinstance(start, e.Expression)
-        return start
-
     def _from(self, line: e.Expression, lane: e.Expression) -> tuple[e.Expression, ...]:
-        index = [self._start(dim) for dim in range(self.source.array.ndim)]
+        index = [*self.source.starts]
         for dim, step in ((self.line_dim, line), (self.lane_dim, lane), *self.steps.items()):
             index[dim] = add(index[dim], mul(step, self.source.step(dim)))
         return tuple(index)

@@ -22,9 +22,9 @@ from portable.dtypes import DType, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import all_statements, linear_local_id, substituted
+from portable.lang.ir.kernel import all_statements, linear_local_id, resolved, substituted
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.types import Array, Fragment, Layout, Region
+from portable.lang.ir.types import Array, Fragment, Layout
 from portable.lang.tiles.accumulators import place
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, LENDING, LENT
@@ -64,7 +64,7 @@ def rotation(x: Pipeline) -> Rotation | None:
     alone = x.product[-1] is x.multiply
     if not x.rotated or not x.ahead or not alone or any(y.blocks() for y in x.body):
         return None
-    values = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
+    values = {y.var.name: y.value for y in x.body if isinstance(y, s.Let)}
     unbound = _moved(x.multiply, lambda y: resolved(y, values))
     after = add(x.var, x.step)
     copying = s.CopyTile | s.CopyCommit
@@ -73,8 +73,8 @@ def rotation(x: Pipeline) -> Rotation | None:
         tuple(y for y in x.body if not isinstance(y, s.Multiply | copying)),
         (*(y for y in x.copies if isinstance(y, copying)), s.CopyCommit(x.loc)),
         x.multiply,
-        _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
-        _moved(unbound, lambda y: resolved(y, {x.var: after})),
+        _moved(unbound, lambda y: substituted(y, {x.var.name: x.start})),
+        _moved(unbound, lambda y: substituted(y, {x.var.name: after})),
     )
 
 
@@ -83,11 +83,11 @@ def exist_always(x: s.Multiply, facts: Facts) -> bool:
     return all(
         bounds.low >= 0 and bounds.high <= extent - (taken or 1)
         for operand in (x.a, x.b)
-        if isinstance(operand, Region)
+        if isinstance(operand, e.Region)
         for start, taken, extent in zip(
             operand.starts, operand.extents, operand.array.shape, strict=True
         )
-        for bounds in (facts.bounds(start),)  # type: ignore[arg-type]
+        for bounds in (facts.bounds(start),)
     )
 
 
@@ -96,18 +96,11 @@ def _moved(x: s.Multiply, change: _Change) -> s.Multiply:
     return replace(x, a=_operand(x.a, change), b=_operand(x.b, change), valid=None)
 
 
-def _operand(x: Fragment | Region, change: _Change) -> Fragment | Region:
+def _operand(x: Fragment | e.Region, change: _Change) -> Fragment | e.Region:
     if isinstance(x, Fragment):
         return x
-    starts = tuple(change(start) for start in x.starts)  # type: ignore[arg-type]
-    return Region(x.array, starts, x.extents, x.transposed)
-
-
-def resolved(x: e.Expression, values: dict[e.Variable, e.Expression]) -> e.Expression:
-    """An expression with bindings replaced by their values, which may name bindings before them."""
-    for var in reversed(values):
-        x = substituted(x, {var.name: values[var]})
-    return x
+    starts = tuple(change(start) for start in x.starts)
+    return e.Region(x.array, starts, x.extents, x.transposed)
 
 
 # -- prefetching -----------------------------------------------------------------------------------
@@ -116,22 +109,19 @@ _MOST: Final = 12
 """Lines of one operand that are asked for before a micro-tile; where there are more, none are."""
 
 
-def next_sources(loop: Pipeline) -> list[Region]:
+def next_sources(loop: Pipeline) -> list[e.Region]:
     """The regions of global arrays that the next round copies, in terms of this one."""
-    values = {x.var: x.value for x in loop.body if isinstance(x, s.Let)}
-    after = {loop.var: add(loop.var, loop.step)}
+    values = {x.var.name: x.value for x in loop.body if isinstance(x, s.Let)}
+    after = {loop.var.name: add(loop.var, loop.step)}
     sources = []
     for x in loop.body:
         if isinstance(x, s.CopyTile) and _in_lines(x.source):
-            starts = tuple(
-                resolved(resolved(start, values), after)  # type: ignore[arg-type]
-                for start in x.source.starts
-            )
+            starts = tuple(substituted(resolved(y, values), after) for y in x.source.starts)
             sources.append(replace(x.source, starts=starts))
     return sources
 
 
-def _in_lines(region: Region) -> bool:
+def _in_lines(region: e.Region) -> bool:
     """Whether it is a rectangle with one dimension along which elements lie together."""
     array = region.array
     unit = [dim for dim in kept_dims(region) if array.strides[dim : dim + 1] == ("unit",)]
@@ -139,7 +129,7 @@ def _in_lines(region: Region) -> bool:
     return array.space == "global" and plain and len(unit) == 1
 
 
-def prefetch(code: Code, regions: list[Region], turn: e.Expression, turns: int) -> None:
+def prefetch(code: Code, regions: list[e.Region], turn: e.Expression, turns: int) -> None:
     """Prefetches one turn's share of the cache lines of regions.
 
     Parameters
@@ -263,7 +253,7 @@ def split_of(work: Work, multiplies: list[s.Multiply]) -> Split | None:
 
 def _goes_on(loop: Pipeline, around: s.For, body: s.Block) -> bool:
     """Whether a loop begins with 0, and in further rounds of that around it where it ended."""
-    values = {y.var: y.value for y in around.body if isinstance(y, s.Let)}
+    values = {y.var.name: y.value for y in around.body if isinstance(y, s.Let)}
     counter = resolved(loop.start, values)
     moved = [y for y in all_statements(body) if isinstance(y, s.Assign) and y.var == counter]
     if len(moved) != 2 or not _is(moved[0].value, 0):

@@ -20,7 +20,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import both, linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
-from portable.lang.ir.types import Array, Fragment, Layout, Region, Use, vector_type
+from portable.lang.ir.types import Array, Fragment, Layout, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, place, store_neighbours
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
@@ -331,7 +331,7 @@ class Registers(ByElements):
         x = rotated.product
         depth, held = x.a.shape[1], self._held[x.accumulator].shape
         gpu = self.work.capabilities.kind == "gpu"
-        in_tiles = isinstance(x.a, Region) and isinstance(x.b, Region)
+        in_tiles = isinstance(x.a, e.Region) and isinstance(x.b, e.Region)
         whole = in_tiles and self._deep(x, depth, held) < 0
         even = depth % 2 == 0
         return gpu and whole and even and exist_always(rotated.following, self.work.facts)
@@ -375,7 +375,7 @@ class Registers(ByElements):
     def _operand(
         self,
         code: Code,
-        operand: Fragment | Region,
+        operand: Fragment | e.Region,
         use: Use,
         share: Share,
         k: e.Expression,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Const
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.expressions import Region
+from portable.lang.ir.kernel import Kernel, all_statements, constant_of
 from portable.lang.ir.pipeline import Pipeline, in_rounds
-from portable.lang.ir.types import Array, Fragment, Layout, Region, Use, chunk_bytes
+from portable.lang.ir.types import Array, Fragment, Layout, Use, chunk_bytes
 from portable.lang.tiles.work import Work
 
 # Groups fragments that products connect, and finds the local arrays that are their operands.
@@ -76,9 +76,7 @@ def alike_dims(copy: s.CopyTile) -> dict[int, int]:
 def covers(region: Region) -> bool:
     """Whether a part of a local array is all of it along the dimensions that it keeps."""
     return all(
-        region.extents[dim] == region.array.shape[dim]
-        and isinstance(region.starts[dim], Const)
-        and region.starts[dim].value == 0  # type: ignore[attr-defined]
+        region.extents[dim] == region.array.shape[dim] and constant_of(region.starts[dim]) == 0
         for dim in kept_dims(region)
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeGuard, cast
+from typing import Final, TypeGuard
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
@@ -23,11 +23,14 @@ from portable.lang.ir.kernel import (
     all_statements,
     both,
     children,
+    like,
     map_children,
+    resolved,
+    splat,
     subexpressions,
 )
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Fragment, Vector, vector_type
+from portable.lang.ir.types import Fragment, Vector, scalar_of, vector_type
 from portable.lang.tiles.work import Code, add
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)
@@ -159,8 +162,7 @@ def _places(load: s.Load, x: s.ForElements) -> tuple[set[e.Expression], set[e.Ex
 
 def _resolved(x: s.ForElements, at: e.Expression) -> e.Expression:
     """An expression without the names that the body binds."""
-    made: Known = {y.var: y.value for y in x.body if isinstance(y, s.Let)}
-    return map_children(made.get(at, at), lambda inner: _resolved(x, inner))
+    return resolved(at, {y.var.name: y.value for y in x.body if isinstance(y, s.Let)})
 
 
 def _goes_on(at: e.Expression, column: e.Expression) -> bool:
@@ -194,16 +196,12 @@ def _widened(x: e.Expression, known: Known) -> e.Expression:
         return known[x]
     parts = [_widened(part, known) for part in children(x)]
     wide = next((part.type for part in parts if isinstance(part.type, Vector)), None)
-    new = iter(parts if wide is None else [_spread(part, wide.lanes) for part in parts])
+    spread = parts if wide is None else [splat(x, like(wide, scalar_of(x.type))) for x in parts]
+    new = iter(spread)
     made = map_children(x, lambda _: next(new))
     if wide is not None and isinstance(made, e.Call):
         made = replace(made, type=Vector(made.type, wide.lanes))  # type: ignore[arg-type]
     return made
-
-
-def _spread(x: e.Expression, lanes: int) -> e.Expression:
-    """A scalar in all lanes."""
-    return x if isinstance(x.type, Vector) else e.Splat(x, Vector(x.type, lanes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +288,7 @@ def _may_store_in_loop(x: Summation) -> bool:
     touched = {y for z in inside for y in z.touched()}
     if x.store.target.joined or x.store.target.array in touched:
         return False
-    read = {y for start in x.store.target.starts for y in subexpressions(cast(e.Expression, start))}
+    read = {y for start in x.store.target.starts for y in subexpressions(start)}
     if x.elements is not None:
         read_there = {y.array for y in x.elements.body if isinstance(y, s.Load)}
         if not x.elements.writes or not is_for_vectors(x.elements):

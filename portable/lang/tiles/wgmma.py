@@ -27,9 +27,9 @@ from portable.dtypes import (
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import map_block
+from portable.lang.ir.kernel import constant, map_block
 from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import Array, Fragment, Layout, Region
+from portable.lang.ir.types import Array, Fragment, Layout
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
@@ -185,15 +185,17 @@ class _Paneled:
         return self.array.shape[-1]
 
     def index(
-        self, starts: tuple[object, ...], panel: e.Expression, row: e.Expression
+        self, starts: tuple[e.Expression, ...], panel: e.Expression, row: e.Expression
     ) -> tuple[e.Expression, ...]:
         """The first element of a row of a panel."""
         lead = [x for dim, x in enumerate(starts) if dim not in (self.row, self.inner)]
-        return (*lead, panel, row, e.Const(0, row.type))  # type: ignore[arg-type]
+        return (*lead, panel, row, constant(0, row.type))
 
-    def begin(self, starts: tuple[object, ...], outer: e.Expression) -> tuple[e.Expression, ...]:
+    def begin(
+        self, starts: tuple[e.Expression, ...], outer: e.Expression
+    ) -> tuple[e.Expression, ...]:
         """Where the operand begins, from a multiple of panels of a's rows or b's columns on."""
-        zero = e.Const(0, outer.type)  # type: ignore[arg-type]
+        zero = constant(0, outer.type)
         if self.along_k:
             return self.index(starts, zero, outer)
         return self.index(starts, divided(outer, self.panel), zero)
@@ -386,8 +388,8 @@ class Wgmma(Strategy):
         Where sums are added up apart, of as many at a time as there are registers for: meanwhile
         those of another warpgroup are under way.
         """
-        assert isinstance(x.a, Region)
-        assert isinstance(x.b, Region)
+        assert isinstance(x.a, e.Region)
+        assert isinstance(x.b, e.Region)
         code = self.work.code(x.loc)
         tiles = self._tiles[x.a.array], self._tiles[x.b.array]
         for which, (tile, region) in enumerate(zip(tiles, (x.a, x.b), strict=True)):
@@ -424,7 +426,7 @@ class Wgmma(Strategy):
         pieces: dict[tuple[int, int], tuple[e.Variable, ...]],
     ) -> None:
         """A group of instructions, for pieces and their sums; with what is added up apart."""
-        assert isinstance(x.a, Region)
+        assert isinstance(x.a, e.Region)
         parts = self._parts[x.accumulator]
         anew, each = x.anew or bool(parts), _DEPTH // x.a.array.dtype.itemsize
         code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
@@ -559,7 +561,7 @@ class Wgmma(Strategy):
         leading = (None,) * (len(starts) - 2)
         kept = kept_dims(x.target)
         extents = (*leading, tile.array.shape[-2], tile.panel)
-        target = Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
+        target = e.Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
         source = _narrowed(x.source, alike_dims(x)[tile.inner], panel * tile.panel, tile.panel)
         return replace(x, target=target, source=source)
 
@@ -576,9 +578,9 @@ def _on(register: e.Variable, word: str, loc: Location) -> s.Statement:
     return s.Instruction(f"{word}.{kind.short}", (register,), (), (), loc)
 
 
-def _narrowed(region: Region, dim: int, start: int, extent: int) -> Region:
+def _narrowed(region: e.Region, dim: int, start: int, extent: int) -> e.Region:
     """A panel's worth of a region along one of its dimensions."""
-    begin = add(region.starts[dim], start)  # type: ignore[arg-type]
+    begin = add(region.starts[dim], start)
     starts = (*region.starts[:dim], begin, *region.starts[dim + 1 :])
     extents = (*region.extents[:dim], extent, *region.extents[dim + 1 :])
     return replace(region, starts=starts, extents=extents)

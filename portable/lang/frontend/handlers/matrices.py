@@ -13,7 +13,7 @@ from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
-from portable.lang.ir.types import Fragment, Region
+from portable.lang.ir.types import Fragment
 
 
 @handles("matrix")
@@ -38,7 +38,7 @@ def _matrix(
     return fragment
 
 
-def _operand(builder: Builder, x: Any, use: str) -> Fragment | Region:
+def _operand(builder: Builder, x: Any, use: str) -> Fragment | e.Region:
     if isinstance(x, Fragment):
         if x.use != use:
             builder.fail(f'kl.mma takes a matrix of use "{use}" here, not "{x.use}"')
@@ -92,7 +92,7 @@ def _store(builder: Builder, fragment: Fragment, part: Any) -> None:
     builder.emit(s.FragmentStore(fragment, target, builder.location))
 
 
-def _check_region(builder: Builder, fragment: Fragment, part: Region) -> None:
+def _check_region(builder: Builder, fragment: Fragment, part: e.Region) -> None:
     if part.shape != fragment.shape:
         builder.fail(f"a {fragment.shape} matrix loaded from a part of shape {part.shape}")
     if part.array.dtype.register is not fragment.dtype.register:

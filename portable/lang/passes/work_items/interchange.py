@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import ClassVar, Final
 
 from portable.dtypes import DType, bool_
 from portable.errors import Location
@@ -115,11 +115,8 @@ class _Choosing:
         values = {name: x for name, x in self._values.items() if name in bound}
         out: list[e.Expression] = []
         for x in conditions:
-            while inner := bound.intersection(k.names_in(x)):
-                if not inner <= values.keys():
-                    return None
-                x = k.substituted(x, values)
-            if changed.intersection(k.names_in(x)):
+            x = k.resolved(x, values)
+            if not k.names_in(x).isdisjoint(bound | changed):
                 return None
             out.append(x)
         return out
@@ -400,14 +397,12 @@ _AT_ONCE: Final = 8
 class Reach(s.Statement):
     """Binds the least and the most of `value` among the work-items; only in this package."""
 
+    reached_by: ClassVar[Scope] = "workgroup"
+
     least: e.Variable = field(metadata=BINDS)
     most: e.Variable = field(metadata=BINDS)
     value: e.Variable = field(metadata=READS)
     loc: Location
-
-    def together(self) -> Scope:
-        """The workgroup."""
-        return "workgroup"
 
 
 def interchanged(kernel: k.Kernel, varying: set[str]) -> tuple[k.Kernel, frozenset[str]]:
