@@ -75,7 +75,20 @@ if not _TYPE_CHECKING:  # checkers would take any name for one of these
         if name in _GRADIENTS:
             globals()[name] = getattr(import_module("portable.gradients"), name)
             return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _absent(name)
+
+    def _absent(name: str) -> AttributeError:
+        import numpy as np
+
+        from portable import absent_names
+
+        if name.startswith("_"):
+            return AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        instead: dict[str, str] = dict(absent_names.KERNELS_AND_GRADIENTS)
+        if name not in instead and hasattr(np, name):
+            instead[name] = f"portable.xp().{name}, of the device in use"
+        known = (*__all__, *_GRADIENTS, *_PACKAGES)
+        return absent_names.lacking(__name__, known, name, instead)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
@@ -14,7 +15,7 @@ unique_rows
 NUMERICS: Final = frozenset(_NUMERICS.split())
 """What `portable.numerics` has, which is above this module."""
 
-_STANDARD: Final = {
+STANDARD: Final = {
     "absolute": "xp.abs",
     "amax": "xp.max",
     "amin": "xp.min",
@@ -94,6 +95,47 @@ _STANDARD: Final = {
 }
 """NumPy's words, and what the standard has for them."""
 
+KERNELS_AND_GRADIENTS: Final = {
+    "compile": "portable.kernel, or portable.fuse",
+    "float": "portable.float32",
+    "grad": "portable.vjp, or portable.Tape",
+    "gradient": "portable.vjp, or portable.numerics.gradient",
+    "jit": "portable.kernel, or portable.fuse for functions of arrays",
+    "njit": "portable.kernel, or portable.fuse for functions of arrays",
+    "pmap": "portable.parallel",
+    "set_device": "portable.use",
+    "to_device": "portable.asarray(x, device=...)",
+    "vectorize": "portable.fuse, or a kernel",
+    "vmap": "operations on leading dimensions, or a kernel with one more",
+    "wait": "portable.synchronize",
+}
+"""Words of other libraries for what `portable` has."""
+
+PARALLEL: Final = {
+    "accumulate": "portable.primitives.scan",
+    "cumsum": "portable.primitives.scan",
+    "exclusive_scan": "portable.primitives.scan(..., inclusive=False)",
+    "inclusive_scan": "portable.primitives.scan",
+    "reduce_by_key": "portable.numerics.reduce_by_key",
+    "sum": "portable.primitives.reduce",
+    "transform": "portable.primitives.map",
+    "unique": "portable.xp().unique_values",
+}
+"""Words of Thrust, CUB and NumPy for what `portable.primitives` has."""
+
+DRAWING: Final = {
+    "bytes": "integers(0, 256, n, dtype='uint8')",
+    "rand": "uniform",
+    "randint": "integers",
+    "randn": "normal",
+    "random": "uniform",
+    "seed": "Generator(seed)",
+    "shuffle": "permutation",
+    "standard_exponential": "exponential",
+    "standard_normal": "normal",
+}
+"""NumPy's words for what `portable.random.Generator` has."""
+
 _OF_MATRICES: Final = {
     "cond": "the ratio of xp.linalg.svdvals(x)'s ends",
     "lstsq": "portable.numerics.lstsq",
@@ -128,7 +170,7 @@ def absent(namespace: Any, name: str, prefix: str = "xp") -> AttributeError:
     prefix : str
         How users call the namespace: ``xp``, ``xp.linalg`` or ``xp.fft``.
     """
-    instead = _OF_MATRICES.get(name) if prefix.endswith("linalg") else _STANDARD.get(name)
+    instead = _OF_MATRICES.get(name) if prefix.endswith("linalg") else STANDARD.get(name)
     if name in NUMERICS and not instead:
         said = f"use portable.numerics.{name}, which takes arrays of every library"
     elif instead:
@@ -139,3 +181,26 @@ def absent(namespace: Any, name: str, prefix: str = "xp") -> AttributeError:
         near = get_close_matches(name, words, cutoff=_ALIKE)
         said = f"did you mean {prefix}.{near[0]}?" if near else _ON_THE_HOST
     return AttributeError(f"{prefix}.{name} is not in the Array API; {said}", name=name)
+
+
+def lacking(
+    package: str, names: Iterable[str], name: str, instead: Mapping[str, str]
+) -> AttributeError:
+    """The error for a name that a package of Portable lacks.
+
+    Parameters
+    ----------
+    package : str
+        As users call it.
+    names : iterable of str
+        What it has.
+    name : str
+        What was asked for.
+    instead : mapping of str to str
+        What names that users know from elsewhere are called.
+    """
+    said = f"; use {instead[name]}" if name in instead else ""
+    near = get_close_matches(name, list(names), n=1, cutoff=_ALIKE)
+    if near and not said:
+        said = f"; did you mean {package}.{near[0]}?"
+    return AttributeError(f"{package} has no {name}{said}", name=name)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from portable import registry
+from portable.absent_names import DRAWING, lacking
 from portable.backend import Device
 from portable.dtypes import DType, dtype, uint32, uint64
 from portable.errors import DTypeError, ShapeError, UnsupportedError
@@ -207,6 +208,11 @@ class Generator:
     def __repr__(self) -> str:
         return f"Generator(seed={self._seed}, stream={self._stream}, block={self._block})"
 
+    def __getattr__(self, name: str) -> Any:
+        """Says what NumPy's name for a method is here."""
+        methods = [x for x in vars(type(self)) if not x.startswith("_")]
+        raise lacking("Generator", methods, name, {} if name.startswith("_") else DRAWING)
+
     def jump(self, blocks: int = 2**40) -> None:
         """Passes over blocks of four 32-bit words, as drawing as many would."""
         self._block = (self._block + _within("blocks", blocks, _WORDS)) % _WORDS
@@ -317,7 +323,7 @@ class Generator:
     def integers(
         self,
         low: int,
-        high: int,
+        high: int | None = None,
         shape: int | tuple[int, ...] = (),
         *,
         dtype: Any = "int64",
@@ -327,7 +333,7 @@ class Generator:
         Parameters
         ----------
         low, high : int
-            The range, `high` left out.
+            The range, `high` left out; from 0 to `low` where `high` is not given.
         shape : int or tuple of int
             Of the array.
         dtype : dtype
@@ -345,6 +351,8 @@ class Generator:
         TypeError
             For ends that are no integers.
         """
+        if high is None:
+            low, high = 0, low
         kind, low, high = _integer(dtype), _whole("low", low), _whole("high", high)
         held = np.iinfo(kind.numpy)
         if not low < high:

@@ -16,6 +16,7 @@ integers, to learn whether all are in range. `linalg.eig` and `linalg.eigvals` g
 
 import math
 import sys
+from types import ModuleType
 from typing import Any
 
 from portable import dtypes as _dtypes
@@ -75,6 +76,20 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'portable.array' has no attribute {name!r}")
     raise absent(sys.modules[__name__], name)
+
+
+class _Namespace(ModuleType):
+    """A module that is often taken for NumPy's function."""
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """Says what makes an array."""
+        raise TypeError(
+            "portable.array is a namespace; portable.asarray(x), or portable.xp().asarray(x) of "
+            "the device in use, makes an array"
+        )
+
+
+sys.modules[__name__].__class__ = _Namespace
 
 
 # Imports find the module of arrays all the same; the error for NumPy's `array` names `asarray`.

@@ -342,6 +342,10 @@ class Convolution:
         expected = route.image_shape
         if tuple(x.shape) != expected:
             raise ShapeError(f"images of shape {tuple(x.shape)}; prepared for {expected}")
+        if (given := dtype(x.dtype)) is not (kind := route.method.kind):
+            raise DTypeError(
+                f"conv2d of images of {given.name} by filters of {kind.name}; convert one of them"
+            )
         common_dtype("conv2d", (route.method.kind,), x=x, residual=residual, out=out)
         if residual is not None and tuple(residual.shape) != route.result_shape:
             raise ShapeError(

@@ -7,6 +7,9 @@ floats keep their dtype, and integers become the library's default floats where 
 of them.
 """
 
+from typing import Any
+
+from portable.absent_names import STANDARD, lacking
 from portable.numerics.calculus import convolve, gradient, interp, trapezoid
 from portable.numerics.contraction import einsum
 from portable.numerics.counting import Histogram, bincount, digitize, histogram, logspace
@@ -44,3 +47,9 @@ __all__ = [
     "trapezoid",
     "unique_rows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise lacking(__name__, __all__, name, STANDARD)

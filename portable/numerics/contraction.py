@@ -63,6 +63,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Any:
     >>> einsum("ij,kj->ik", np.ones((2, 3)), np.ones((4, 3))).shape
     (2, 4)
     """
+    if not isinstance(subscripts, str):
+        raise TypeError(
+            f"einsum's subscripts are text, such as 'ij,jk->ik', not {type(subscripts).__name__}"
+        )
     if not operands:
         raise ShapeError("einsum needs at least one operand")
     xp = namespace_of(*operands)

@@ -11,6 +11,9 @@ the kernels, each beside the module that cuts the work and launches them; `base`
 of.
 """
 
+from typing import Any
+
+from portable.absent_names import PARALLEL, lacking
 from portable.primitives.mapping import copy, fill, map, transpose  # noqa: A004 - as Python's
 from portable.primitives.reducing import TopK, reduce, segmented_reduce, topk
 from portable.primitives.scanning import scan
@@ -34,3 +37,9 @@ __all__ = [
     "topk",
     "transpose",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise lacking(__name__, __all__, name, PARALLEL)

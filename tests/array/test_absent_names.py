@@ -8,8 +8,8 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable import numerics
-from portable.absent_names import _OF_MATRICES, _STANDARD, NUMERICS
+from portable import numerics, primitives
+from portable.absent_names import _OF_MATRICES, NUMERICS, STANDARD
 from portable.backend import Device
 
 
@@ -56,7 +56,7 @@ def test_numerics_are_all_named() -> None:
 
 
 def test_the_standards_words_are_there() -> None:
-    said = [*_STANDARD.values(), *_OF_MATRICES.values()]
+    said = [*STANDARD.values(), *_OF_MATRICES.values()]
     for word in re.findall(r"(xp|portable)((?:\.\w+)+)", " ".join(said)):
         found = xp if word[0] == "xp" else portable
         for part in word[1].split(".")[1:]:
@@ -74,3 +74,31 @@ def test_versions(ours: Device) -> None:
     assert isinstance(portable.xp(ours).__array_namespace_info__().devices(), tuple)
     with pytest.raises(ValueError, match=r"2031.*not known here; these are"):
         portable.xp(ours, api_version="2031.12")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (portable, "jit", "portable.kernel"),
+        (portable, "vmap", "leading dimensions"),
+        (portable, "zeros", r"portable.xp\(\).zeros"),
+        (portable, "synchronise", "did you mean portable.synchronize"),
+        (portable, "no_such_thing", "portable has no no_such_thing$"),
+        (numerics, "nanmean", r"xp.mean\(x"),
+        (numerics, "medain", "did you mean portable.numerics.median"),
+        (primitives, "top_k", "did you mean portable.primitives.topk"),
+        (primitives, "cumsum", "portable.primitives.scan"),
+        (portable.random.Generator(), "random", "use uniform"),
+        (portable.random.Generator(), "intergers", "did you mean Generator.integers"),
+    ],
+)
+def test_what_packages_lack(owner: object, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(owner, name)
+
+
+def test_a_module_is_no_function() -> None:
+    with pytest.raises(TypeError, match=r"portable\.asarray"):
+        portable.array([1, 2])
+    with pytest.raises(TypeError, match="subscripts are text"):
+        numerics.einsum([0, 1], portable.xp().ones((2, 2)))

@@ -54,6 +54,7 @@ def test_uniform_numbers_in_double_precision(rng: Generator) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint32", "int64"])
 def test_integers_are_fair(rng: Generator, dtype: str) -> None:
     found = host(rng.integers(3, 100, 9, dtype=dtype))
+    assert 0 <= int(rng.integers(7, dtype=dtype)) < 7
     expected = [3 + lemire32(77, i // 4, i % 4, 97) for i in range(9)]
     assert found.dtype == dtype
     assert found.tolist() == expected
