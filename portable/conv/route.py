@@ -369,7 +369,7 @@ def _by_winograd(x: Asked) -> Iterator[Method]:
     can = x.device.capabilities
     if x.usual and x.choice is None and parted_costs_less(can, x.shape, x.kind, results):
         yield PartedWinograd(*x[:4], results=results)
-    yield Winograd(*x[:4], x.choice, results=results)
+    yield Winograd(*x[:4], results=results)
 
 
 def _one(method: type[Method]) -> Callable[[Asked], Iterator[Method]]:

@@ -133,7 +133,7 @@ def quantile(
         return xp.asarray(xp.quantile(x, where, axis=axes, method=method, keepdims=keepdims))
     rows = _as_last(xp, x, axes)
     each = parts.reshape(-1) if parts.size else np.zeros(1)  # one tells the shape of none
-    values = _between(xp, xp.sort(rows, axis=-1), each, method)
+    values = _between(xp.sort(rows, axis=-1), each, method)
     values = [_with_nan(xp, rows, one) for one in values]
     shaped = [_shaped(xp, one, x.shape, axes, keepdims) for one in values]
     if not parts.shape:
@@ -172,7 +172,7 @@ def _shaped(xp: Any, values: Any, shape: Any, axes: tuple[int, ...], keepdims: b
     return xp.reshape(values, tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
 
-def _between(xp: Any, ordered: Any, parts: np.ndarray[Any, Any], method: str) -> list[Any]:
+def _between(ordered: Any, parts: np.ndarray[Any, Any], method: str) -> list[Any]:
     """For each part what lies at its place in the sorted last axis."""
     last = ordered.shape[-1] - 1
     places = parts * last

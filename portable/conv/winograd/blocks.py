@@ -383,9 +383,7 @@ class WinogradBlocks(Method):
     @cached_property
     def stages(self) -> Winograd:
         """The same convolution in stages."""
-        return Winograd(
-            self.device, self.shape, self.kind, self.layout, self.choice, results=self.results
-        )
+        return Winograd(self.device, self.shape, self.kind, self.layout, results=self.results)
 
     @property
     def workspace_kind(self) -> DType:

@@ -52,9 +52,9 @@ class Results(masks.Target):
     out: Any
     step: Any
 
-    def has_all(self, first: kl.Scalar, count: int) -> Any:
-        """Whether there are so many elements from one on, or none are looked at."""
-        return self.x is None or first + count <= self.x.shape[0]
+    def has_word(self, first: kl.Scalar) -> Any:
+        """Whether there are the 64 elements of a word from one on, or none are looked at."""
+        return self.x is None or first + 64 <= self.x.shape[0]
 
     def put(self, k: kl.Scalar, at: kl.Scalar) -> None:
         """Writes the `k`-th of what is kept, which is at a place of the mask."""

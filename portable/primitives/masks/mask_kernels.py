@@ -119,7 +119,7 @@ class Target:
     """What is done to elements that are chosen.
 
     Work-items that are alone call ``put(k, at)`` for the `k`-th of them, which comes `at`-th in C
-    order, or ``put_many`` for all of a word if ``has_all`` of its elements. Those of a workgroup
+    order, or ``put_many`` for all of a word if it ``has_word``. Those of a workgroup
     call ``take`` for several, and ``put`` where they are few.
     """
 
@@ -215,7 +215,7 @@ def take(
             target.look(k, i, word)
             if FEW < 64:
                 count = kl.cast(kl.popcount(word), kl.i32)
-                if count > FEW and k + 64 <= end and target.has_all(i, 64):
+                if count > FEW and k + 64 <= end and target.has_word(i):
                     target.put_many(k, i, word, places)
                     k = k + count
                     word = kl.u64(0)
