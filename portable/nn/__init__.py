@@ -1,4 +1,10 @@
-"""Networks of layers: prediction and training, on every device and over groups of them."""
+"""Networks of layers: prediction and training, on every device and over groups of them.
+
+`layers` describe what a network is asked for, `stages` do it on a device; `sequential` makes
+networks of them, whose parameters lie in one vector (`network`, `layout`). `training` checks what
+is given and begins, `run` goes through epochs: layer by layer (`layered`), or where networks are
+small all steps in one kernel (`fused`). `team` is who trains together.
+"""
 
 from portable.nn import schedules
 from portable.nn.files import ModelFileError
