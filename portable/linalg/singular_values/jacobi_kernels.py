@@ -166,33 +166,40 @@ def one_sweep(w: kl.Array, going: kl.Array, sweep: kl.Scalar, ROTATE: Any, SHAPE
 def rotate(
     w: kl.Array, p: kl.Scalar, q: kl.Scalar, playing: kl.Scalar, SHAPE: RotationShape
 ) -> Any:
-    """Makes two columns orthogonal, if they are `playing`; whether they were not so already.
-
-    In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors.
-    """
-    kind = w.dtype
-    ENOUGH = 2.0**-21 if kind == kl.f32 else 2.0**-50
-    alpha, beta, gamma = column_products(w, p, q, playing, SHAPE)
-    needed = playing and kl.abs(gamma) > ENOUGH * kl.sqrt(alpha) * kl.sqrt(beta)
+    """Makes two columns orthogonal, if they are `playing`; whether they were not so already."""
+    ENOUGH = 2.0**-21 if w.dtype == kl.f32 else 2.0**-50
+    products = column_products(w, p, q, playing, SHAPE)
+    needed = playing and kl.abs(products[2]) > ENOUGH * kl.sqrt(products[0]) * kl.sqrt(products[1])
     if needed:
-        zeta = (beta - alpha) / (2 * gamma)
-        t = kl.copysign(1 / (kl.abs(zeta) + kl.sqrt(1 + zeta * zeta)), zeta)
-        c = 1 / kl.sqrt(1 + t * t)
-        s = c * t
-        turn_columns(w, (p, q), (s, s / (1 + c)), kl.cast(1, kind), SHAPE)
+        turn_columns(w, (p, q), products, SHAPE)
     return needed
+
+
+_MUCH: Final = 2.0**30
+"""Beside whose square 1 is nothing; that of what is much more may be infinite."""
 
 
 @function
 def turn_columns(
-    w: kl.Array,
-    columns: tuple[kl.Scalar, ...],
-    by: tuple[kl.Scalar, ...],
-    phase: kl.Scalar,
-    SHAPE: RotationShape,
+    w: kl.Array, columns: tuple[kl.Scalar, ...], products: tuple[kl.Scalar, ...], SHAPE: Any
 ) -> None:
-    """Rotates two columns, of which the second is multiplied with a phase before."""
-    (p, q), (s, turn) = columns, by
+    """Rotates two columns, given their `column_products`, so that they are orthogonal.
+
+    In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors. The
+    second column is turned first, so that the product of both is real.
+    """
+    (p, q), (alpha, beta, gamma) = columns, products
+    phase, product = kl.cast(1, w.dtype), gamma
+    if w.dtype.is_complex:
+        product = kl.abs(gamma)
+        phase = kl.conj(gamma) / product
+    zeta = (beta - alpha) / (2 * product)
+    size = kl.abs(zeta)
+    root = kl.where(size > _MUCH, size, kl.sqrt(1 + zeta * zeta))
+    t = kl.copysign(1 / (size + root), zeta)
+    c = 1 / kl.sqrt(1 + t * t)
+    s = c * t
+    turn = s / (1 + c)
     for i in kl.range(SHAPE.whole, unroll=-1 if SHAPE.whole <= _HELD else 4):
         row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
         x = kl.vload(w, p, row, lanes=SHAPE.lanes)

@@ -332,26 +332,16 @@ def rotate(
     """Makes two columns orthogonal, if they are `playing`; whether they were far from it.
 
     They were near it if their product was so small that another sweep is not worth it.
-
-    In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors. The
-    second column is turned first, so that the product of both is real.
     """
-    kind, REAL = w.dtype, w.dtype.real
+    REAL = w.dtype.real
     ENOUGH, LEAST = (2.0**-21, 2.0**-23) if kl.f32 == REAL else (2.0**-50, 2.0**-52)
-    alpha, beta, gamma = column_products(w, p, q, playing, SHAPE)
-    size = kl.abs(gamma)
-    some = kl.minimum(alpha, beta) > tiny(REAL)
-    lengths = kl.sqrt(alpha) * kl.sqrt(beta)
-    far = playing and some and size > ENOUGH * lengths
-    if playing and some and size > LEAST * lengths:
-        phase = conjugate(gamma) / size if kind.is_complex else kl.cast(1, kind)
-        product = size if kind.is_complex else gamma
-        zeta = (beta - alpha) / (2 * product)
-        t = kl.copysign(1 / (kl.abs(zeta) + kl.hypot(zeta * 0 + 1, zeta)), zeta)
-        c = 1 / kl.sqrt(1 + t * t)
-        s = c * t
-        turn_columns(w, (p, q), (s, s / (1 + c)), phase, SHAPE)
-    return far
+    products = column_products(w, p, q, playing, SHAPE)
+    alpha, beta, gamma = products
+    size, lengths = kl.abs(gamma), kl.sqrt(alpha) * kl.sqrt(beta)
+    some = playing and alpha > tiny(REAL) and beta > tiny(REAL)
+    if some and size > LEAST * lengths:
+        turn_columns(w, (p, q), products, SHAPE)
+    return some and size > ENOUGH * lengths
 
 
 _UNUSED: Final = (1, 1, 1)
