@@ -142,7 +142,7 @@ DENSE: Final = (
     ),
     fault(
         "counts begin at one",
-        BISECTION + "counted",
+        BISECTION + "count_pivots",
         "kl.splat(kl.cast(0, INT), LANES)",
         "kl.splat(kl.cast(1, INT), LANES)",
         "singular_values_of_two_diagonals",
