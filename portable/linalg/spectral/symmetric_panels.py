@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
+from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.tiling import Tiling
@@ -30,10 +31,14 @@ from portable.linalg.products.kernels import Epilogue, Place, Reader, keep
 from portable.linalg.products.mainloop import multiply, room
 from portable.linalg.products.repeats import at_once, cached_plan, is_kept, repeated
 
-_ROWS: Final = 64
+_ROWS: Final = 32
 _ITEMS: Final = 256
-_EACH: Final = 8
+_EACH: Final = 4
 """Rows of a workgroup that makes Z, its work-items, and columns of Z that each makes of a row."""
+
+_AHEAD: Final = 16
+_PADDING: Final = 4
+"""Terms of its sums that are loaded together, and elements between rows in local memory."""
 
 _EDGE: Final = 64
 _DEPTH: Final = 16
@@ -97,7 +102,6 @@ class SymmetricPanels:
                 partial(triangle.factor, first, stop),
             )
             self._make_lines(first)
-            self._change(first)
             if following < n:  # the panel first: its workgroups need whole compute units
                 at_once(
                     self.device,
@@ -117,26 +121,24 @@ class SymmetricPanels:
         gemm(turned(self._vectors(first)), rest, out=self.lines[0][:, : int(rest.shape[0])])
 
     def _make_lines(self, first: int) -> None:
-        """Z of a panel, from both sides of which the matrix is changed."""
+        """Z of a panel, from both sides of which the matrix is changed, the next panel at once."""
         v, width = self._vectors(first), self.width
         rows, corner = int(v.shape[0]), first % self.triangle.reflectors.wide
         products, middle, left, right = self.lines
         gemm(turned(v), turned(products[:, :rows]), out=middle)
         t = self.triangle.reflectors.t[0, first : first + width, corner : corner + width]
+        c = turned(self.triangle.work[0, first:, first + width : first + 2 * width])
         can = self.device.capabilities
         items = 1 if can.single_work_items else min(_ITEMS, can.max_workgroup)
         make_lines[groups(-(-rows // _ROWS)), items](
-            v, products, t, middle, left, right, WIDTH=width, EACH=min(_EACH, width)
+            v, products, t, middle, c, left, right, WIDTH=width, EACH=min(_EACH, width)
         )
 
-    def _change(self, first: int) -> None:
-        """Takes ``Z V^T + V Z^T`` off the columns behind a panel that the next one has."""
-        width, (_, _, left, right) = self.width, self.lines
-        c = turned(self.triangle.work[0, first:, first + width : first + 2 * width])
-        gemm(left[:width], right[:, : int(c.shape[1])], alpha=-1, beta=1, c=c, out=c)
-
     def _change_rest(self, first: int) -> None:
-        """The same of columns behind those, of which rows above are not read; joins reflectors."""
+        """Takes ``Z V^T + V Z^T`` off what is behind the next panel's columns; joins reflectors.
+
+        Rows above are not read any more.
+        """
         width, (_, _, left, right) = self.width, self.lines
         c = turned(self.triangle.work[0, first + width :, first + 2 * width :])
         n, (tiling, items) = int(c.shape[0]), self.tiling
@@ -221,13 +223,17 @@ def make_lines(
     products: kl.Array,
     t: kl.Array,
     middle: kl.Array,
+    c: kl.Array,
     left: kl.Array,
     right: kl.Array,
     *,
     WIDTH: int,
     EACH: int,
 ) -> None:
-    """``Z = P T - V T^T (V^T P) T / 2`` beside V; a workgroup has some rows of them.
+    """``Z = P T - V T^T (V^T P) T / 2`` beside V, and what they change of the next panel.
+
+    A workgroup has some rows of them, and makes the first ones of Z too, which stand for the
+    panel's columns.
 
     Parameters
     ----------
@@ -237,49 +243,82 @@ def make_lines(
         P transposed.
     t, middle : array, shape (WIDTH, WIDTH)
         T, and ``V^T P``.
+    c : array, shape (WIDTH, rows)
+        The columns of the next panel, transposed, from which ``Z V^T + V Z^T`` is taken.
     left : array, shape (rows, 2 WIDTH)
         Becomes ``[Z V]``.
     right : array, shape (2 WIDTH, rows)
         Becomes ``[V Z]`` transposed.
     WIDTH, EACH : int
-        Columns of a panel, and of Z of a row that a work-item makes.
+        Columns of a panel, and of a row that a work-item makes.
     """
-    kind, zero = v.dtype, kl.cast(0, v.dtype)
-    factor, square, half = [kl.local((WIDTH, WIDTH), kind) for _ in range(3)]
+    kind, zero, SHARES = v.dtype, kl.cast(0, v.dtype), WIDTH // EACH
+    factor, square, half, top = [kl.local((WIDTH, WIDTH + _PADDING), kind) for _ in range(4)]
+    lines = kl.local((_ROWS, WIDTH + 1), kind)
     for entry in kl.workgroup_range(WIDTH * WIDTH):
         i, j = entry // WIDTH, entry % WIDTH
         factor[i, j] = kl.where(i <= j, t[i, j], zero)
         square[i, j] = middle[i, j]
+        top[j, i] = v[i, j]
     kl.barrier()
-    for entry in kl.workgroup_range(WIDTH * WIDTH):
-        i, j = entry // WIDTH, entry % WIDTH
-        total = zero
-        for k in kl.range(WIDTH, unroll=4):
-            total = total + square[i, k] * factor[k, j]
-        half[i, j] = total
+    for entry in kl.workgroup_range(WIDTH * SHARES):
+        i, j = entry // SHARES, entry % SHARES * EACH
+        sums = kl.private(EACH, kind, fill=0)
+        for k in kl.range(WIDTH, unroll=8):
+            add_row(sums, square[i, k], factor, (k, j), EACH)
+        for share in kl.static_range(EACH):
+            half[i, j + share] = sums[share] * -0.5
     kl.barrier()
-    for entry in kl.workgroup_range(WIDTH * WIDTH):
-        i, j = entry // WIDTH, entry % WIDTH
-        total = zero
-        for k in kl.range(WIDTH, unroll=4):
-            total = total + factor[k, i] * half[k, j]
-        square[i, j] = total * -0.5
+    for entry in kl.workgroup_range(WIDTH * SHARES):
+        i, j = entry // SHARES, entry % SHARES * EACH
+        sums = kl.private(EACH, kind, fill=0)
+        for k in kl.range(WIDTH, unroll=8):
+            add_row(sums, factor[k, i], half, (k, j), EACH)
+        for share in kl.static_range(EACH):
+            square[i, j + share] = sums[share]
     kl.barrier()
-    for entry in kl.workgroup_range(_ROWS * (WIDTH // EACH)):
-        row, column = kl.group_id(0) * _ROWS + entry % _ROWS, entry // _ROWS * EACH
+    head = half
+    for entry in kl.workgroup_range(WIDTH * SHARES):
+        row, j = entry % WIDTH, entry // WIDTH * EACH
+        sums = kl.private(EACH, kind, fill=0)
+        for k in kl.range(WIDTH, unroll=_AHEAD):
+            add_row(sums, products[k, row], factor, (k, j), EACH)
+            add_row(sums, v[row, k], square, (k, j), EACH)
+        for share in kl.static_range(EACH):
+            head[j + share, row] = sums[share]
+    first = kl.group_id(0) * _ROWS
+    for entry in kl.workgroup_range(_ROWS * SHARES):
+        i, j = entry % _ROWS, entry // _ROWS * EACH
+        row = first + i
         if row < v.shape[0]:
             sums = kl.private(EACH, kind, fill=0)
-            for k in kl.range(WIDTH, unroll=4):
-                product, vector = products[k, row], v[row, k]
-                for j in kl.static_range(EACH):
-                    share = product * factor[k, column + j] + vector * square[k, column + j]
-                    sums[j] = sums[j] + share
-            for j in kl.static_range(EACH):
-                vector = v[row, column + j]
-                left[row, column + j] = sums[j]
-                left[row, WIDTH + column + j] = vector
-                right[column + j, row] = vector
-                right[WIDTH + column + j, row] = sums[j]
+            for k in kl.range(WIDTH, unroll=_AHEAD):
+                add_row(sums, products[k, row], factor, (k, j), EACH)
+                add_row(sums, v[row, k], square, (k, j), EACH)
+            for share in kl.static_range(EACH):
+                vector = v[row, j + share]
+                lines[i, j + share] = sums[share]
+                left[row, j + share], left[row, WIDTH + j + share] = sums[share], vector
+                right[j + share, row], right[WIDTH + j + share, row] = vector, sums[share]
+    kl.barrier()
+    for entry in kl.workgroup_range(_ROWS * SHARES):
+        i, j = entry % _ROWS, entry // _ROWS * EACH
+        row = first + i
+        if row < v.shape[0]:
+            sums = kl.private(EACH, kind, fill=0)
+            for k in kl.range(WIDTH, unroll=_AHEAD):
+                add_row(sums, lines[i, k], top, (k, j), EACH)
+                add_row(sums, v[row, k], head, (k, j), EACH)
+            for share in kl.static_range(EACH):
+                c[j + share, row] = c[j + share, row] - sums[share]
+
+
+@function
+def add_row(sums: kl.Array, by: kl.Scalar, rows: kl.Array, at: tuple[Any, ...], EACH: int) -> None:
+    """Adds so many elements of a row, times a number."""
+    row, column = at
+    for share in kl.static_range(EACH):
+        sums[share] = sums[share] + by * rows[row, column + share]
 
 
 @kernel
