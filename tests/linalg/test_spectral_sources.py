@@ -16,7 +16,7 @@ from portable.linalg.spectral.merge_shapes import Blocks, Joined, Kept, MergeSha
 from portable.linalg.spectral.rotations import Factors, svd_by_rotations
 from portable.linalg.spectral.secular_kernels import place_roots, refine_weights, solve_secular
 from portable.linalg.spectral.step_kernels import StepShape
-from portable.linalg.spectral.symmetric_panels import change_both_sides
+from portable.linalg.spectral.symmetric_panels import change_both_sides, make_lines
 from portable.linalg.spectral.tridiagonal_kernels import Tridiagonal, tridiagonalize
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import (
@@ -74,7 +74,9 @@ def merges(capabilities: Capabilities, dtype: str) -> list[Program]:
     factor = np.empty((2, 9, 9), dtype)
     blocks, joined = Blocks(x, factor, factor), Joined(x, x, i)
     squares = Tiling(64, 64, 16, 2, units=True)
+    panel = x, x, x, x, x, x, x
     return [
+        program(make_lines, capabilities, (256, 1, 1), *panel, WIDTH=32, EACH=4),
         program(change_both_sides, capabilities, (128, 1, 1), x, x, x, TILING=squares),
         program(factor_shifted_bands, capabilities, LINE, x, x[0], factor, x, B=16, EACH=4),
         program(deflate, capabilities, LINE, blocks, x, x, joined, kept, SHAPE=shape),

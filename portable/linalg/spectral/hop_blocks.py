@@ -36,6 +36,9 @@ elements are zeros, of a block of half as many a third."""
 _PAIR: Final = 2
 """Groups that a workgroup applies to a strip, which goes through memory once for them."""
 
+_STRIPS: Final = 32
+"""Strips that there are at least, unless they would be narrower than those of reductions."""
+
 _AT_ONCE: Final = 1 << 26
 """Bytes of blocks that are made at a time."""
 
@@ -77,7 +80,7 @@ def lead_back_hops(
         A layout for such panels.
     """
     (n, columns), kind = size, dtype(x.dtype)
-    shape = _layout(shape, b, kind, device.capabilities)
+    shape = _layout(shape, b, columns, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     last = (n - 3) // shape.panel
     last += -(last + 1) % _PAIR  # further groups have no hops
@@ -94,12 +97,17 @@ def lead_back_hops(
         last -= count
 
 
-def _layout(shape: DenseShape, b: int, kind: DType, can: Capabilities) -> DenseShape:
-    """Strips that are as wide as two workgroups find room for."""
+def _layout(shape: DenseShape, b: int, columns: int, kind: DType, can: Capabilities) -> DenseShape:
+    """Strips that are as wide as two workgroups find room for, and not few."""
     shape = replace(shape, panel=b // _RATIO, fan=_RATIO + 1, climb=False)
     rows, reflectors = _PAIR + _RATIO + 1, 4 * shape.fan * (shape.panel + shape.padding)
     most = max(can.local_memory, can.local_memory_opt_in)
-    while 2 * shape.panel * (2 * rows * shape.strip + reflectors) * kind.itemsize <= most:
+
+    def fits(strip: int) -> bool:
+        elements = shape.panel * (rows * strip + reflectors)
+        return 2 * elements * kind.itemsize <= most and strip * _STRIPS <= columns
+
+    while fits(2 * shape.strip):
         shape = replace(shape, strip=2 * shape.strip)
     return shape
 

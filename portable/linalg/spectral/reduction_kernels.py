@@ -31,7 +31,7 @@ def largest_parts(a: kl.Array, largest: kl.Array, *, HERMITIAN: bool) -> None:
     best = kl.cast(0, kind)
     for row in range(kl.group_id(0), matrix.shape[0], kl.num_groups(0)):
         end = row + 1 if HERMITIAN else matrix.shape[1]
-        for column in range(kl.local_id(0), end, kl.local_size(0)):
+        for column in kl.range(kl.local_id(0), end, kl.local_size(0), unroll=4):
             best = largest_part(best, matrix[row, column])
     best = kl.workgroup_reduce(kl.maximum, best)
     if kl.local_id(0) == 0:
@@ -40,12 +40,13 @@ def largest_parts(a: kl.Array, largest: kl.Array, *, HERMITIAN: bool) -> None:
 
 @kernel
 def largest_of_each(parts: kl.Array, largest: kl.Array) -> None:
-    """The largest of what workgroups found of each matrix."""
-    matrix = kl.global_id(0)
-    if matrix < largest.shape[0]:
-        best = parts[matrix, 0]
-        for i in range(1, parts.shape[1]):
-            best = kl.maximum(best, parts[matrix, i])
+    """The largest of what workgroups found of each matrix, of which each is one's."""
+    matrix = kl.group_id(0)
+    best = kl.cast(0, parts.dtype)
+    for i in range(kl.local_id(0), parts.shape[1], kl.local_size(0)):
+        best = kl.maximum(best, parts[matrix, i])
+    best = kl.workgroup_reduce(kl.maximum, best)
+    if kl.local_id(0) == 0:
         largest[matrix] = best
 
 

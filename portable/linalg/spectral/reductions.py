@@ -67,7 +67,7 @@ _ITEMS: Final = 512
 _ROWS_OF_GROUP: Final = 32
 _TILE: Final = (32, 8, 1)
 _LINE: Final = 64
-_PARTS: Final = 128
+_PARTS: Final = 1024
 _PANEL: Final = 64
 _PANEL_ALONE: Final = 32
 """Reflectors of a panel, where work-items are many and where they are alone."""
@@ -145,7 +145,7 @@ def largest_magnitudes(device: Device, a: Any, *, hermitian: bool) -> Any:
     parts, largest = device.empty((count, share), kind), device.empty((count,), kind)
     items = 1 if device.capabilities.single_work_items else _LINE
     largest_parts[groups(share, count), items](a, parts, HERMITIAN=hermitian)
-    largest_of_each[count, _LINE](parts, largest)
+    largest_of_each[groups(count), items](parts, largest)
     return largest
 
 

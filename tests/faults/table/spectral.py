@@ -257,12 +257,13 @@ SPECTRAL: Final = (
         "result",
     ),
     *(
-        without_barrier(PANELS + "make_lines", i, 3, what, "values_by_a_band")
+        without_barrier(PANELS + "make_lines", i, 4, what, "values_by_a_band")
         for i, what in enumerate(
             (
                 "factors of a panel's lines are multiplied before they came",
                 "half a product of a panel's lines is multiplied",
                 "a panel's lines are made of what is not there",
+                "the next panel is changed by lines that are not there",
             )
         )
     ),
