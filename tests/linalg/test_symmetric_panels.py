@@ -26,10 +26,11 @@ def require_band_and_basis(n: int, width: int, resident: int) -> None:
     """Reduces a matrix on a simulated GPU, and puts it together again of its band and its basis."""
     a, device = hermitian(random((n, n), "float32")), portable.device("simulator:h200")
     with portable.use(device.name), checks(resident=resident, seed=0, schedule="held"):
-        panels, reduce = symmetric_panels(device, n, width, kl.f32, wanted=True)
+        panels, reduce, join = symmetric_panels(device, n, width, kl.f32)
         rows = int(panels.whole.shape[1])
         copied(device, np.pad(a, (0, rows - n))[None], turned(panels.whole))
         reduce()
+        join()
         basis = np.empty((1, n, n), np.float32)
         panels.lead_back(np.eye(rows, dtype=np.float32)[None], basis)
     lower = np.tril(panels.whole[0]) - np.tril(panels.whole[0], -width - 1)
@@ -43,6 +44,12 @@ def require_band_and_basis(n: int, width: int, resident: int) -> None:
 def test_a_band_and_its_basis_make_the_matrix(n: int, width: int, resident: int) -> None:
     """Of five workgroups at a time each has slices of a panel, which wait for each other."""
     require_band_and_basis(n, width, resident)
+
+
+def test_panels_are_joined_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of which has one panel, where the others have two."""
+    monkeypatch.setattr(reflectors, "WIDE", 16)
+    require_band_and_basis(48, 8, 4)
 
 
 def test_what_is_done_beside_a_panel_has_rooms_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,14 +161,17 @@ class Triangularisation(ABC):
                 self.reflectors.apply_part(start, last, self.work[:, start:, last:stop])
 
     def factor(self, first: int, stop: int) -> None:
-        """T of a block, of its diagonal and the products of its reflectors, unless it is there.
+        """T of a block that was reflected at once, unless it was made then."""
+        if stop - first > self.whole(first):
+            self.join(first, stop)
+
+    def join(self, first: int, stop: int) -> None:
+        """T of a block, of its diagonal and the products of its reflectors.
 
         Its inverse has these above the diagonal, and reciprocals on it (T. Joffrain et al.,
         "Accumulating Householder transformations, revisited", ACM Trans. Math. Softw. 32 (2006)).
         """
         reflectors, width, base = self.reflectors, stop - first, first % self.reflectors.wide
-        if width <= self.whole(first):
-            return
         v, gram = reflectors.v[:, first:, first:stop], self.grams[:, :width, :width]
         t = reflectors.t[:, first:stop, base : base + width]
         multiplied(reflectors.device, gram, v, v, adjoint=True)
@@ -178,24 +181,6 @@ class Triangularisation(ABC):
     def begin(self) -> None:
         """Forgets what was made before."""
         copied(self.reflectors.device, self.work[:, :0, :0], self.reflectors.t)
-
-    def join(self, first: int, middle: int, stop: int) -> None:
-        """T of two parts of a block in one: ``T_12 = -T_1 (V_1^H V_2) T_2``.
-
-        The second has no more columns than half of those of the matrices. Products lie where those
-        of a panel that is made meanwhile do not.
-        """
-        reflectors = self.reflectors
-        device, base = reflectors.device, first % reflectors.wide
-        width, rest = middle - first, stop - middle
-        products = reflectors.rooms[1][:, :width]
-        gram, shares = products[:, :, :rest], products[:, :, rest : 2 * rest]
-        left, right = reflectors.v[:, middle:, first:middle], reflectors.v[:, middle:, middle:stop]
-        multiplied(device, gram, left, right, adjoint=True)
-        upper, lower = reflectors.t[:, first:middle, base:], reflectors.t[:, middle:stop, base:]
-        multiplied(device, shares, upper[:, :, :width], gram)
-        corner = upper[:, :, width : width + rest]
-        subtract_product(device, corner, shares, lower[:, :, width : width + rest])
 
     def run(self) -> None:
         """Enqueues it."""

@@ -12,6 +12,7 @@ its eigenvectors the right singular vectors.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ from portable.linalg.factorisations.matrices import turned
 from portable.linalg.factorisations.products import multiplied
 from portable.linalg.singular_values.bidiagonal import bisected
 from portable.linalg.spectral.divide import bidiagonal_vectors, tridiagonal_vectors
-from portable.linalg.spectral.hop_blocks import lead_back_hops
+from portable.linalg.spectral.hop_blocks import blocks_ahead, lead_back_hops
 from portable.linalg.spectral.reduction_kernels import field_of, spread
 from portable.linalg.spectral.reductions import SCALED_TO, largest_magnitudes, load
 from portable.linalg.spectral.symmetric_panels import symmetric_panels
@@ -168,29 +169,46 @@ def _symmetric(
 ) -> Any:
     """The same of a symmetric matrix, without vectors if they are None."""
     n, kind, b = int(a.shape[1]), dtype(values.dtype), choice["BANDWIDTH"]
-    wanted = vectors is not None
-    panels, reduce = symmetric_panels(device, n, b, kind, wanted)
+    panels, reduce, join = symmetric_panels(device, n, b, kind)
     load(a, largest, turned(panels.whole), "hermitian")
     reduce()
-    ab, bound, chosen = _shifted_factor(device, panels.whole[0], n, b)
-    hops = device.empty((n, n + b), kind) if wanted else None
+    factor, hops = partial(_shifted_factor, device, panels.whole[0], n, b), None
+    if vectors is None:
+        ab, bound, chosen = factor()
+    else:  # by few workgroups, which leave room for others
+        (ab, bound, chosen), _ = _beside(device, factor, join)
+        hops = device.empty((n, n + b), kind)
     d, e = _chased(device, ab, chosen[:1], Kept(None, hops))
-    if not wanted:
+    if vectors is None:
         singular = device.empty((n,), kind)
         bisected(device, (d[0], e[0, : n - 1]), chosen[:1], singular, relative=False)
         store_shifted[n, _LINE](singular, bound, chosen, largest, values, TARGET=SCALED_TO)
         return None
     on, off = device.empty((1, n), kind), device.empty((1, n), kind)
     square_bidiagonal[n, _LINE](d, e, bound, chosen, on, off)
-    blocks, status = tridiagonal_vectors(device, on, off)
+    shape, size = dense_shape(choice, b, kind, device.capabilities), int(panels.whole.shape[1])
+    (blocks, status), made = _beside(
+        device,
+        partial(tridiagonal_vectors, device, on, off),
+        partial(blocks_ahead, device, hops, n, b, shape),
+    )
     store_values[(n, 1), (_LINE, 1)](
         blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=False
     )
-    shape = dense_shape(choice, b, kind, device.capabilities)
-    size = int(panels.whole.shape[1]), n
-    x = _hops_led_back(device, blocks.right, hops, size, n, shape, reverse=False)
+    x = _hops_led_back(device, blocks.right, hops, (size, n), n, shape, made, reverse=False)
     panels.lead_back(x, vectors)
     return status
+
+
+def _beside(device: Device, first: Callable[[], Any], second: Callable[[], Any]) -> list[Any]:
+    """What two pieces of work give, of which the first takes longer and few workgroups."""
+    results: list[Any] = [None, None]
+
+    def put(i: int, work: Callable[[], Any]) -> None:
+        results[i] = work()
+
+    device.at_once(partial(put, 0, first), partial(put, 1, second))
+    return results
 
 
 def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:
@@ -225,14 +243,18 @@ def _hops_led_back(
     size: tuple[int, int],
     n: int,
     shape: DenseShape,
+    made: Sequence[Any] = (),
     *,
     reverse: bool,
 ) -> Any:
-    """Vectors of a bidiagonal matrix, led through a chase's hops, of so many rows and columns."""
+    """Vectors of a bidiagonal matrix, led through a chase's hops, of so many rows and columns.
+
+    Some of the blocks may be `made`.
+    """
     x = device.empty((1, *shape.room(*size)), dtype(vectors.dtype))
     extents = tuple(int(x) for x in reversed(x.shape))
     spread[extents, _TILE](vectors, None, x, n, REVERSED=reverse)
-    lead_back_hops(device, hops, x[0], (n, size[1]), shape.panel, shape)
+    lead_back_hops(device, hops, x[0], (n, size[1]), shape.panel, shape, made)
     return x
 
 

@@ -11,6 +11,7 @@ workgroup that has the next two in the same strip.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +41,10 @@ _STRIPS: Final = 32
 """Strips that there are at least, unless they would be narrower than those of reductions."""
 
 _AT_ONCE: Final = 1 << 26
-"""Bytes of blocks that are made at a time."""
+"""Bytes of V that are made at a time."""
+
+_AHEAD: Final = 1 << 29
+"""Bytes of blocks that are made before they can be applied."""
 
 
 class Blocks(NamedTuple):
@@ -59,8 +63,31 @@ class Blocks(NamedTuple):
     counts: Any
 
 
+def blocks_ahead(
+    device: Device, kept: Any, n: int, b: int, shape: DenseShape
+) -> list[tuple[Any, Any]]:
+    """V and -V T of the blocks that are applied first, as many as there is room for.
+
+    Parameters
+    ----------
+    device, kept, b, shape
+        As of `lead_back_hops`.
+    n : int
+        Columns of the band.
+    """
+    size = _group(b), b
+    portions = list(_portions(n, size, dtype(kept.dtype)))[: _AHEAD // (2 * _AT_ONCE)]
+    return [_blocks(device, kept, packs, n, size) for packs in portions]
+
+
 def lead_back_hops(
-    device: Device, kept: Any, x: Any, size: tuple[int, int], b: int, shape: DenseShape
+    device: Device,
+    kept: Any,
+    x: Any,
+    size: tuple[int, int],
+    b: int,
+    shape: DenseShape,
+    made: Sequence[tuple[Any, Any]] = (),
 ) -> None:
     """Multiplies a matrix in place with all reflectors of a chase.
 
@@ -78,28 +105,30 @@ def lead_back_hops(
         Superdiagonals of the band, and columns of a panel.
     shape : DenseShape
         A layout for such panels.
+    made : sequence of (array, array)
+        What `blocks_ahead` gave.
     """
     (n, columns), kind = size, dtype(x.dtype)
     shape = _layout(shape, b, columns, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
-    last = (n - 3) // shape.panel
-    last += -(last + 1) % _PAIR  # further groups have no hops
-    while last >= 0:
-        packs = _packs(last, n, (shape.panel, b), kind.itemsize)
-        last, count, _ = packs
-        v, changes = _blocks(device, kept, packs, n, (shape.panel, b))
-        workgroups = count // _PAIR * strips
+    for i, packs in enumerate(_portions(n, (shape.panel, b), kind)):
+        ahead = made[i] if i < len(made) else _blocks(device, kept, packs, n, (shape.panel, b))
+        workgroups = packs[1] // _PAIR * strips
         sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(workgroups), shape.workgroup](
-            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
+            room, Blocks(*ahead, sync), (*packs, strips), n, SHAPE=shape, B=b
         )
-        last -= count
+
+
+def _group(b: int) -> int:
+    """Sweeps of a group."""
+    return b // _RATIO
 
 
 def _layout(shape: DenseShape, b: int, columns: int, kind: DType, can: Capabilities) -> DenseShape:
     """Strips that are as wide as two workgroups find room for, and not few."""
-    shape = replace(shape, panel=b // _RATIO, fan=_RATIO + 1, climb=False)
+    shape = replace(shape, panel=_group(b), fan=_RATIO + 1, climb=False)
     rows, reflectors = _PAIR + _RATIO + 1, 4 * shape.fan * (shape.panel + shape.padding)
     most = max(can.local_memory, can.local_memory_opt_in)
 
@@ -110,6 +139,15 @@ def _layout(shape: DenseShape, b: int, columns: int, kind: DType, can: Capabilit
     while fits(2 * shape.strip):
         shape = replace(shape, strip=2 * shape.strip)
     return shape
+
+
+def _portions(n: int, size: tuple[int, int], kind: DType) -> Iterator[tuple[int, int, int]]:
+    """The groups whose blocks are made at a time, the last ones first, as `_packs` gives them."""
+    last = (n - 3) // size[0]
+    last += -(last + 1) % _PAIR  # further groups have no hops
+    while last >= 0:
+        yield (packs := _packs(last, n, size, kind.itemsize))
+        last -= packs[1]
 
 
 def _packs(last: int, n: int, size: tuple[int, int], itemsize: int) -> tuple[int, int, int]:

@@ -61,8 +61,6 @@ class SymmetricPanels:
         Of the matrix without its first rows, which makes the reflectors.
     width : int
         Columns of a panel, and of the band below the diagonal.
-    wanted : bool
-        Whether vectors are to be led back.
     lines : four arrays
         P transposed, ``V^T P``, ``[Z V]`` and ``[V Z]`` transposed.
     tiling : (Tiling, int)
@@ -73,12 +71,11 @@ class SymmetricPanels:
     whole: Any
     triangle: Triangularisation
     width: int
-    wanted: bool
     lines: tuple[Any, Any, Any, Any]
     tiling: tuple[Tiling, int]
 
     @staticmethod
-    def of(device: Device, n: int, width: int, kind: DType, wanted: bool) -> SymmetricPanels:
+    def of(device: Device, n: int, width: int, kind: DType) -> SymmetricPanels:
         """Room for matrices of an order."""
         whole, rows = turned(workspace(device, 1, n, n, kind)), n - width
         triangle = Triangularisation.of(
@@ -87,7 +84,7 @@ class SymmetricPanels:
         extents = (width, rows), (width, width), (rows, 2 * width), (2 * width, rows)
         lines = tuple(workspace(device, 1, *x, kind)[0] for x in extents)
         tiling = _squares(kind, device.capabilities)
-        return SymmetricPanels(device, whole, triangle, width, wanted, lines, tiling)
+        return SymmetricPanels(device, whole, triangle, width, lines, tiling)
 
     def run(self) -> None:
         """Reduces the matrix."""
@@ -108,8 +105,6 @@ class SymmetricPanels:
                     partial(triangle.reflect, stop, following),
                     partial(self._change_rest, first),
                 )
-            else:
-                self._join(first)
 
     def _vectors(self, first: int) -> Any:
         """V of a panel."""
@@ -135,7 +130,7 @@ class SymmetricPanels:
         )
 
     def _change_rest(self, first: int) -> None:
-        """Takes ``Z V^T + V Z^T`` off what is behind the next panel's columns; joins reflectors.
+        """Takes ``Z V^T + V Z^T`` off what is behind the next panel's columns.
 
         Rows above are not read any more.
         """
@@ -146,16 +141,15 @@ class SymmetricPanels:
         change_both_sides[groups(2 * half + 1, half), items](
             left[width : width + n], right[:, width : width + n], c, TILING=tiling
         )
-        self._join(first)
 
-    def _join(self, first: int) -> None:
-        """T of a panel and those before it in a block, and V T of a block that is whole."""
-        stop, reflectors = first + self.width, self.triangle.reflectors
-        begin = first // reflectors.wide * reflectors.wide
-        if self.wanted and first > begin:
-            self.triangle.join(begin, first, stop)
-        if self.wanted and (stop % reflectors.wide == 0 or stop == int(reflectors.v.shape[2])):
-            reflectors.join(begin, stop)
+    def join(self) -> None:
+        """Makes blocks of panels, by which vectors are led back."""
+        reflectors = self.triangle.reflectors
+        count = int(reflectors.v.shape[2])
+        for first in range(0, count, reflectors.wide):
+            stop = min(first + reflectors.wide, count)
+            self.triangle.join(first, stop)
+            reflectors.join(first, stop)
 
     def lead_back(self, x: Any, out: Any) -> None:
         """Multiplies vectors with all reflectors.
@@ -184,13 +178,14 @@ def _squares(kind: DType, can: Capabilities) -> tuple[Tiling, int]:
 
 
 class _Plan(NamedTuple):
-    """What reduces matrices of an order, and enqueues that."""
+    """What reduces matrices of an order, and enqueues that, and what vectors ask for then."""
 
     panels: SymmetricPanels
     run: Callable[[], object]
+    join: Callable[[], object]
 
 
-def symmetric_panels(device: Device, n: int, width: int, kind: DType, wanted: bool) -> _Plan:
+def symmetric_panels(device: Device, n: int, width: int, kind: DType) -> _Plan:
     """What reduces symmetric matrices to bands, and its arrays, which a later call overwrites.
 
     Parameters
@@ -203,18 +198,17 @@ def symmetric_panels(device: Device, n: int, width: int, kind: DType, wanted: bo
         Columns of the bands below the diagonal, a power of two.
     kind : DType
         Of the elements.
-    wanted : bool
-        Whether vectors are to be led back.
     """
     rows = max(-(-n // width), 2) * width
     size = 3 * rows * rows * kind.itemsize
 
     def made() -> _Plan:
-        panels = SymmetricPanels.of(device, rows, width, kind, wanted)
-        run = repeated(device, panels.run) if is_kept(device, size) else panels.run
-        return _Plan(panels, run)
+        panels = SymmetricPanels.of(device, rows, width, kind)
+        if not is_kept(device, size):
+            return _Plan(panels, panels.run, panels.join)
+        return _Plan(panels, repeated(device, panels.run), repeated(device, panels.join))
 
-    return cached_plan(device, ("symmetric panels", rows, width, kind, wanted), made, size)
+    return cached_plan(device, ("symmetric panels", rows, width, kind), made, size)
 
 
 @kernel
