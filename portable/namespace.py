@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,13 @@ def xp(device: str | Device | None = None, *, api_version: str | None = None) ->
     """
     bound = registry.device(device).for_arrays()
     registry.given_work(bound)
-    return BoundNamespace(bound, api_version)
+    return _namespace_of(bound, api_version)
+
+
+@lru_cache(maxsize=64)
+def _namespace_of(device: Device, api_version: str | None) -> BoundNamespace:
+    """The same one again, which has bound some functions: to bind one takes microseconds."""
+    return BoundNamespace(device, api_version)
 
 
 # -- namespace -------------------------------------------------------------------------------------

@@ -115,6 +115,7 @@ class Fused:
         self._plans: dict[Any, _FusedPlan | ReductionPlan] = {}
         self._repeats: dict[Any, tuple[_Repeat, ...]] = {}
         self._counts: dict[Any, int] = {}
+        self._reduces = False
 
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
@@ -168,6 +169,8 @@ class Fused:
 
     def _again(self, args: tuple[Any, ...]) -> Any:
         """What a call gives that is like a few before; None for others."""
+        if not self._repeats:
+            return None
         for known in self._repeats.get(self._repeat_key(args), ()):
             if args[known.sample].shape == known.shape:
                 made = tuple(make() for make in known.makers)
@@ -180,6 +183,8 @@ class Fused:
 
     def _learn_in_time(self, args: tuple[Any, ...], result: Any, *, tensors: bool) -> None:
         """Learns a call, of tensors or of all others, when there were some like it."""
+        if self._reduces:
+            return  # only plans launch reductions
         sample = result[0] if isinstance(result, tuple) else result
         if is_tensor(sample) is not tensors or (tensors and not sample.is_cuda):
             return
@@ -262,6 +267,7 @@ class Fused:
         self._check(trace, results)
         several = isinstance(returned, tuple | list)
         if results[0].trace is trace.after:
+            self._reduces = True
             return plan_of_reductions(device, trace, inputs, views, results, several)
         return _plan(device, trace, inputs, views, results, several)
 

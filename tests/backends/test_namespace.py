@@ -44,6 +44,12 @@ def test_without_arrays_the_device_in_use_is_meant(device: Device) -> None:
         assert namespace.device_of(1, 2.0, 3j, True, np.int32(4)) is device
 
 
+def test_a_devices_namespace_binds_its_functions_once(device: Device) -> None:
+    assert portable.xp(device) is portable.xp(device)
+    assert portable.xp(device).zeros is portable.xp(device).zeros
+    assert portable.xp(device, api_version="2024.12") is not portable.xp(device)
+
+
 @pytest.mark.needs_processor
 def test_arrays_of_two_devices_are_refused(device: Device) -> None:
     made = device.from_numpy(np.zeros(3, np.float32))
