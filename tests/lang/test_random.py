@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import portable as pt
 from portable.backend import Device
 from tests.support import random_sweep
+from tests.support.patience import PATIENCE
 from tests.support.random_checks import FAMILIES, check
 from tests.support.random_coverage import LEFT_OUT, covered_statements, covered_words, missing_words
 
@@ -92,3 +93,15 @@ def test_silent_processes_are_ended_by_what_they_worked(
         process.kill()
         process.wait()
         assert asleep == ("sleep" in body)
+
+
+@pytest.mark.parametrize(("family", "seed"), [("shuffles", 31180042), ("shuffles", 31180061)])
+def test_kernels_are_compiled_that_llvm_did_not_end_with(
+    family: str, seed: int, tmp_path: Path
+) -> None:
+    """Of one it interleaved the rounds without end, of the other it aborted on vectors it made."""
+    pytest.importorskip("llvmlite")
+    command = f"--device cpu:native --families {family} --seed {seed} --count 1 --out {tmp_path}"
+    sweep = [sys.executable, "-m", "tests.support.random_sweep", *command.split()]
+    done = subprocess.run(sweep, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout

@@ -295,8 +295,14 @@ _NOT_INTERLEAVED: Final = 300
 """Instructions of a loop beyond which LLVM is not to run several rounds of vectors at a time.
 
 They fill a processor by themselves, and LLVM 22 looks at values that are the same in all rounds
-once for each way that leads to them, without end in the adjoint of a nest of loops.
+once for each way that leads to them, without end in the adjoint of a nest of loops. It may forget
+what it was told of a loop that it has turned over: in a text with `ONE_ROUND` nothing is to be
+interleaved.
 """
+
+ONE_ROUND: Final = '"llvm.loop.interleave.count", i32 1'
+APART: Final = '"llvm.loop.parallel_accesses"'
+"""What stands in a text with loops over work-items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +476,7 @@ class Statements:
         size, encloses = len(builder.lines) - start, any(x > start for x in self._closed)
         self._closed.append(start)
         if size > _NOT_INTERLEAVED:
-            hints = [*hints, node('!"llvm.loop.interleave.count"', "i32 1")]
+            hints = [*hints, node(f"!{ONE_ROUND}")]
         if encloses and size > _NOT_UNROLLED and not asked:
             hints = [*hints, *self._unrolled(1)]
         builder.jump(head, f", !llvm.loop {builder.metadata.distinct(*hints)}" if hints else "")
@@ -534,7 +540,7 @@ class Statements:
         self._aliasing.group, self._aliasing.shared = "", frozenset()
         self._loops, self._end, places.local = loops, around, []
         self._builder.start(last)
-        apart = self._builder.metadata.node('!"llvm.loop.parallel_accesses"', group)
+        apart = self._builder.metadata.node(f"!{APART}", group)
         # Short rows would be unrolled, and LLVM then takes vectors across rows, by gathers.
         in_rows = [self._builder.metadata.node('!"llvm.loop.unroll.disable"')]
         for counted, value, labels in reversed(opened):
