@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from portable.dtypes import float16, float32, float64
-from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier
 from portable_bench.peers import Peers, in_libraries
+from portable_bench.singular_values import ValuesCheck
 
 LIBRARIES: Final = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "cpu": "LAPACK"}
 """What factors matrices beneath the array libraries."""
@@ -44,6 +45,10 @@ class Decomposition(Operation):
         "gpu": Sizes("1024", full="512..4096", sweep="256..16384"),
         "simulator": Sizes("12"),
     }
+
+    def verifier(self, case: Case, *inputs: Any) -> Verifier:
+        """Singular values."""
+        return ValuesCheck(*inputs).error
 
     @abstractmethod
     def theirs(self, xp: Any, a: Any) -> Run:
