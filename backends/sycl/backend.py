@@ -139,27 +139,29 @@ class SYCLExecutable(Executable):
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Enqueue after everything that dpnp or an earlier launch enqueued."""
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
-        recording = timeline.recording
-        if recording is None:
-            self._submit(self._sizes(groups), bound)
-            return
-        with self._recorded(recording, groups):
-            self._submit(self._sizes(groups), bound)
-
-    def _recorded(
-        self, recording: timeline.Recording, groups: tuple[int, int, int]
-    ) -> AbstractContextManager[None]:
-        """A context in which one launch is noted."""
-        entry = timeline.Entry(self._name, "launch", groups, self._workgroup)
-        return recording.between(self._device, entry, self._device.current_queue())
+        self._submit(groups, self._sizes(groups), bound)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are converted once."""
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
         return _Prepared(self, groups, bound)
 
-    def _submit(self, sizes: list[int], bound: list[Any], *, keep: bool = True) -> Any:
-        """Enqueue and return the event; the caller keeps the arguments alive unless `keep`.
+    def _submit(
+        self, groups: tuple[int, int, int], sizes: list[int], bound: list[Any], *, keep: bool = True
+    ) -> Any:
+        """Enqueue, note it if that is wanted, and return the event.
+
+        The caller keeps the arguments alive unless `keep`.
+        """
+        recording = timeline.recording
+        if recording is None:
+            return self._enqueued(sizes, bound, keep)
+        entry = timeline.Entry(self._name, "launch", groups, self._workgroup)
+        with recording.between(self._device, entry, self._device.current_queue()):
+            return self._enqueued(sizes, bound, keep)
+
+    def _enqueued(self, sizes: list[int], bound: list[Any], keep: bool) -> Any:
+        """The event of a launch.
 
         Where Ctrl-C comes between, nothing may keep them alive, so that it waits for the kernel.
         """
@@ -194,13 +196,9 @@ class _Prepared:
         self._event: Any = None
 
     def __call__(self) -> None:
-        executable, recording = self._executable, timeline.recording
+        executable = self._executable
         try:
-            if recording is None:
-                self._event = executable._submit(self._sizes, self._bound, keep=False)
-                return
-            with executable._recorded(recording, self._groups):
-                self._event = executable._submit(self._sizes, self._bound, keep=False)
+            self._event = executable._submit(self._groups, self._sizes, self._bound, keep=False)
         except KeyboardInterrupt:  # it may have been enqueued without being noted
             executable._device.synchronize()
             raise

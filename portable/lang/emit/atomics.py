@@ -31,11 +31,6 @@ class _Place:
     scope: s.MemoryScope
 
     @property
-    def bits(self) -> str:
-        """The unsigned type of the element's width."""
-        return f"u{self.dtype.bits}"
-
-    @property
     def label(self) -> str:
         """Part of a helper's name."""
         return f"{self.dtype.short}_{self.space}_{self.order}_{self.scope}"

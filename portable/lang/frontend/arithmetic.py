@@ -97,14 +97,11 @@ def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
         As of `portable.lang.ir.expressions.Binary`.
     x, y : number or Value
     """
-    if not is_number(x) or not is_number(y):
+    at_run_time = isinstance(x, Value | Complex) or isinstance(y, Value | Complex)
+    if not at_run_time or not is_number(x) or not is_number(y):
         return _on_constants(builder, op, x, y)
     if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
-        if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
-            return _on_constants(builder, op, x, y)
         return complexes.binary(builder, op, x, y)
-    if not isinstance(x, Value) and not isinstance(y, Value):
-        return _on_constants(builder, op, x, y)
     left, right = unify(builder, x, y)
     _check_kind(builder, op, left, x, y)
     weak, slots = left.weak and right.weak, left.slots | right.slots

@@ -58,6 +58,7 @@ def atomic_store(
     """Writes the element indivisibly; `order` is "relaxed" or "release".
 
     A relaxed one may be of 8 or 16 bits too. Of those that several work-items store, one stays.
+    The lanes of a vector go to neighbours along the last dimension, each by itself.
     """
 
 
@@ -132,7 +133,10 @@ def atomic_compare_exchange(
     order: str = "relaxed",
     scope: str = "device",
 ) -> Any:
-    """Replaces the element where it equals `expected`; returns the element from before."""
+    """Replaces the element where it equals `expected`; returns the element from before.
+
+    Of vectors each lane by itself, on neighbours along the last dimension.
+    """
 
 
 # Barriers, fences, and what is the same for a whole workgroup.
