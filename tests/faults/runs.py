@@ -266,6 +266,15 @@ def positive_definite_by_tiles() -> None:
 
 
 @run
+def positive_definite_by_sub_groups() -> None:
+    x = random(66, 66).astype(float)
+    a = (x @ x.T / 66 + np.eye(66)).astype(np.float32)
+    with pt.use("simulator:h200"):
+        lower = pt.linalg.cholesky(a)
+    close(lower @ lower.T, a)
+
+
+@run
 def reflectors_in_registers() -> None:
     a = random(40, 20)
     q, r = pt.linalg.qr(a)

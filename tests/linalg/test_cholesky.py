@@ -47,6 +47,14 @@ def test_larger_matrices(device: Device, n: int, dtype: str) -> None:
     check(a, on(device, cholesky, a), upper=False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_rows_that_a_sub_group_has(dtype: str) -> None:
+    """Of all but the last block, whose strips are as wide as on GPUs."""
+    a = definite((130, 130), dtype)
+    with portable.use("simulator:h200"):
+        check(a, cholesky(a), upper=False)
+
+
 @pytest.mark.parametrize("upper", [False, True], ids=["lower", "upper"])
 def test_the_other_triangle_is_not_read(device: Device, upper: bool) -> None:
     a = definite((19, 19), "float32")

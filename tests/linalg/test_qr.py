@@ -199,7 +199,11 @@ def test_as_other_devices_do_it(profile: str) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "resident", "workers"),
-    [((2, 130, 14), "float32", 6, 2), ((100, 14), "complex64", 3, 48)],
+    [
+        ((2, 130, 14), "float32", 6, 2),
+        ((100, 14), "complex64", 3, 48),
+        ((200, 5), "complex128", 5, 2),  # slices of single columns
+    ],
 )
 def test_panels_of_several_workgroups(
     shape: tuple[int, ...],

@@ -49,7 +49,9 @@ def factor_square(
     (_, band, stop), ROWS = rows, rows_of_band(LANES)
     last = kl.minimum(band + ROWS, stop)
     for k in range(band, last):
-        root = kl.sqrt(checked(kl.real(a[k, k]), failures, batch, k, True))
+        root = kl.sqrt(positive(kl.real(a[k, k])))
+        if not root > 0:
+            tell_failure(failures, batch, k)
         for part in kl.static_range(0, ROWS, LANES):
             row = kl.vload(a, k, band + part, lanes=LANES)
             kl.vstore(a, k, band + part, row * kl.cast(1 / root, a.dtype))
@@ -74,14 +76,16 @@ def element(a: kl.Array, first: kl.Scalar, i: kl.Scalar, j: kl.Scalar) -> Any:
 
 
 @function
-def checked(
-    pivot: kl.Scalar, failures: kl.Array, batch: kl.Scalar, row: kl.Scalar, tells: Any
-) -> Any:
-    """A pivot, NaN where it is not positive, which the first one of a matrix `tells`."""
-    good = pivot > 0
-    if not good and tells and failures[batch] == 0:
+def positive(pivot: kl.Scalar) -> Any:
+    """A pivot, NaN where it is not positive."""
+    return kl.where(pivot > 0, pivot, pivot * 0 + float("nan"))
+
+
+@function
+def tell_failure(failures: kl.Array, batch: kl.Scalar, row: kl.Scalar) -> None:
+    """Says whose pivot was not positive, unless one of the matrix failed before."""
+    if failures[batch] == 0:
         failures[batch] = row + 1
-    return kl.where(good, pivot, pivot * 0 + float("nan"))
 
 
 @dataclass(frozen=True)
@@ -125,15 +129,20 @@ def cholesky_rows(
     workgroup has a strip of columns, and factors the block for itself, which spares a launch
     and its wait; the first one of each matrix keeps the factor. What is done to the block is done
     to the strip as well, by work-items that hold a square tile each in registers, for as many rows
-    at a time as a tile has: who holds these shows the square on their diagonal to each other, and
-    hands the rows to those below when they are done. Without columns right of the block,
-    `STRIP` is 0. Work-items: ``block (block + STRIP) / TILE^2``.
+    at a time as a tile has: who holds these shows the square on their diagonal to each other, which
+    takes a sub-group nothing but shuffles, and hands the rows to those below when they are done.
+    Without columns right of the block, `STRIP` is 0. Work-items: ``block (block + STRIP) /
+    TILE^2``.
     """
     EDGE, kind = LAYOUT.block, a.dtype
     batch, strip, first = kl.group_id(0) // strips, kl.group_id(0) % strips, number * LAYOUT.block
     start = first + EDGE + strip * STRIP
     STEP, item = (EDGE + STRIP) // TILE, kl.local_id(0)
-    tile = Tile(kl.private((TILE, TILE), kind), item // STEP * TILE, item % STEP, STEP)
+    if kl.target.sub_group_size == STEP:
+        row, column = kl.sub_group_id() * TILE, kl.sub_group_local_id()
+    else:
+        row, column = item // STEP * TILE, item % STEP
+    tile = Tile(kl.private((TILE, TILE), kind), row, column, STEP)
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
         row, column = tile.row + i, tile.column(j)
         if column < EDGE:
@@ -142,10 +151,10 @@ def cholesky_rows(
             tile.values[i, j] = 0
             if start + column - EDGE < a.shape[1]:
                 tile.values[i, j] = a[batch, first + row, start + column - EDGE]
-    corner, handed = kl.local((TILE, TILE), kind), kl.local((TILE, EDGE + STRIP), kind)
+    corner, handed = kl.local((TILE, TILE), kind), kl.local((2, TILE, EDGE + STRIP), kind)
     for band in range(kl.cdiv(kl.minimum(a.shape[1] - first, EDGE), TILE)):
         told = failures, batch, first, strip == 0 and tile.first == 0
-        eliminate_rows(tile, corner, handed, band * TILE, told)
+        eliminate_rows(tile, corner, handed[band % 2], band * TILE, told)
     for i, j in product(kl.static_range(TILE), kl.static_range(TILE)):
         row, column = tile.row + i, tile.column(j)
         if column < EDGE:
@@ -160,22 +169,23 @@ def cholesky_rows(
 def eliminate_rows(
     tile: Tile, corner: kl.Array, handed: kl.Array, k: kl.Scalar, told: tuple[Any, ...]
 ) -> None:
-    """The rows of U from the `k`-th on that a tile has, and what they leave of those below."""
+    """The rows of U from the `k`-th on that a tile has, and what they leave of those below.
+
+    `handed` is another place than that of the rows before, which some may read yet.
+    """
     values = tile.values
-    if tile.row == k:
-        for j in kl.static_range(TILE):
-            if tile.column(j) >= k and tile.column(j) < k + TILE:
-                for i in kl.static_range(TILE):
-                    corner[i, tile.column(j) - k] = values[i, j]
-    kl.barrier()
-    if tile.row == k:
-        factor = factor_of(corner, k, told)
-        for j in kl.static_range(TILE):
-            for i in kl.static_range(TILE):
-                for above in kl.static_range(i):
-                    values[i, j] = values[i, j] - conjugate(factor[above, i]) * values[above, j]
-                values[i, j] = factor[i, i] * values[i, j]
-                handed[i, tile.column(j)] = values[i, j]
+    if kl.target.sub_group_size == tile.step:  # which has all tiles of these rows
+        if kl.sub_group_id() * TILE == k:
+            make_rows(tile, factor_of(square_of(tile, k), k, told), handed)
+    else:
+        if tile.row == k:
+            for j in kl.static_range(TILE):
+                if tile.column(j) >= k and tile.column(j) < k + TILE:
+                    for i in kl.static_range(TILE):
+                        corner[i, tile.column(j) - k] = values[i, j]
+        kl.barrier()
+        if tile.row == k:
+            make_rows(tile, factor_of(corner, k, told), handed)
     kl.barrier()
     if tile.row > k:
         for row in kl.static_range(TILE):
@@ -186,17 +196,45 @@ def eliminate_rows(
 
 
 @function
+def square_of(tile: Tile, k: kl.Scalar) -> Any:
+    """The square at row and column `k`, of what a sub-group has: its upper triangle."""
+    square = kl.private((TILE, TILE), tile.values.dtype)
+    for i in kl.static_range(TILE):
+        x = tile.values[i, 0]
+        for j in kl.static_range(1, TILE):
+            x = kl.where(k // tile.step == j, tile.values[i, j], x)
+        for j in kl.static_range(i, TILE):
+            square[i, j] = kl.sub_group_shuffle(x, (k + j) % tile.step)
+    return square
+
+
+@function
+def make_rows(tile: Tile, factor: kl.Array, handed: kl.Array) -> None:
+    """Solves for a tile's rows of U by the factor of their square, and hands them to others."""
+    values = tile.values
+    for j in kl.static_range(TILE):
+        for i in kl.static_range(TILE):
+            for above in kl.static_range(i):
+                values[i, j] = values[i, j] - conjugate(factor[above, i]) * values[above, j]
+            values[i, j] = factor[i, i] * values[i, j]
+            handed[i, tile.column(j)] = values[i, j]
+
+
+@function
 def factor_of(corner: kl.Array, k: kl.Scalar, told: tuple[Any, ...]) -> Any:
     """The factor of a square at row and column `k`; reciprocals stand on its diagonal."""
-    failures, batch, first, tells = told
+    (failures, batch, first, tells), failed = told, TILE
     rows = kl.private((TILE, TILE), corner.dtype)
     for i in kl.static_range(TILE):
         for j in kl.static_range(i, TILE):
             rows[i, j] = corner[i, j]
             for above in kl.static_range(i):
                 rows[i, j] = rows[i, j] - conjugate(rows[above, i]) * rows[above, j]
-        pivot = checked(kl.real(rows[i, i]), failures, batch, first + k + i, tells)
+        pivot = positive(kl.real(rows[i, i]))
+        failed = kl.where(pivot > 0, failed, kl.minimum(failed, i))
         rows[i, i] = kl.cast(kl.rsqrt(pivot), corner.dtype)
         for j in kl.static_range(i + 1, TILE):
             rows[i, j] = rows[i, i] * rows[i, j]
+    if tells and failed < TILE:
+        tell_failure(failures, batch, first + k + failed)
     return rows

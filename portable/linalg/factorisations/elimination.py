@@ -38,6 +38,10 @@ _LINE: Final = 64
 _STRIP: Final = 16
 """Columns that a workgroup exchanges rows in at most."""
 
+_WORKERS_OF_SINGLES: Final = 120
+"""Workgroups that have slices of single columns in turn: each takes all those before it into
+account, which are so many that this is what takes long."""
+
 _VECTORS: Final = 2
 """Vectors of a panel's row: of four elimination took a tenth longer."""
 
@@ -259,7 +263,8 @@ class _InRegisters(_Elimination):
         for number, start in enumerate(range(first, last, panel)):
             stop, holding = min(start + panel, last), self.share.holding(m - start)
             moves = self._moves(first, last)[:, number : number + 1]
-            workers = self.share.workers(stop - start, holding)
+            most = _WORKERS_OF_SINGLES if holding.columns == 1 else 0
+            workers = self.share.workers(stop - start, holding, most)
             eliminate_slices[groups(batch * workers), holding.items](
                 lu, pivots, failures, moves[:, 0], self.counts,
                 (start, stop, first // WIDE * each + number, workers), HOLDING=holding,

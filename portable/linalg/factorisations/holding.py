@@ -64,9 +64,9 @@ class Share(NamedTuple):
             held *= 2
         return Holding(held, min(self.room // held, self.columns), items, self.alone)
 
-    def workers(self, columns: int, holding: Holding) -> int:
-        """Workgroups that have the slices of so many columns in turn."""
-        return min(-(-columns // holding.columns), _WORKERS)
+    def workers(self, columns: int, holding: Holding, most: int = 0) -> int:
+        """Workgroups that have slices of so many columns in turn; at `most` so many if not 0."""
+        return min(-(-columns // holding.columns), most or _WORKERS)
 
 
 def share_for(device: Device, batch: int, rows: int, kind: DType) -> Share | None:

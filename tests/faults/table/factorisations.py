@@ -31,6 +31,21 @@ FACTORISATIONS: Final = (
         "positive_definite_by_tiles",
     ),
     without_barrier(
+        DEFINITE + "eliminate_rows",
+        1,
+        2,
+        "a row is read before a sub-group hands it over",
+        "positive_definite_by_sub_groups",
+    ),
+    fault(
+        "rows that sub-groups hand over have one place",
+        DEFINITE + "cholesky_rows",
+        "handed[band % 2]",
+        "handed[0]",
+        "positive_definite_by_sub_groups",
+        "race",
+    ),
+    without_barrier(
         TALL + "gram_rows",
         0,
         2,
