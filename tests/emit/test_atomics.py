@@ -300,6 +300,24 @@ def test_neighbouring_floats_are_added_to_by_one_instruction() -> None:
         assert all(f"red.relaxed.gpu.global.add.v{n}.f32" in made for n in (2, 4))
 
 
+@portable.kernel
+def away(x, at, out):
+    i = kl.global_id(0)
+    j, v = at[i], x[i]
+    for k in kl.static_range(4):
+        kl.atomic_sub(out, (j, k), v + k)
+
+
+def test_floats_are_taken_off_by_additions() -> None:
+    """No device has an instruction that subtracts floats: it would take a loop."""
+    wanted = _specialised(
+        away, np.ones(4, np.float32), np.zeros(4, np.int32), np.zeros((2, 4), np.float32)
+    )
+    text = generate(_unused(away.translated(wanted, CUDA)), CUDA).source
+    assert text[text.index("void away") :].count("pt_atomic_add_4_device(") == 1
+    assert "compare_exchange" not in text
+
+
 def _unused(kernel: Kernel) -> Kernel:
     """Its atomics as adjoints have them: nobody asks what was there before."""
 

@@ -274,8 +274,6 @@ class Memory:
         if isinstance(x, s.Store) and not kept:
             out.append(s.Store(into, index, zero(wide), x.loc, component=component))
         taken = k.cast(variable, kind.dtype if isinstance(kind, Vector) else kind)
-        if isinstance(x, s.Atomic) and x.op == "sub":
-            taken = e.Unary("neg", taken)
         return out, taken
 
     def _refuse_atomic(self, x: s.Atomic) -> None:

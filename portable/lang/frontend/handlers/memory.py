@@ -310,11 +310,13 @@ def _atomic(
     view = _checked(builder, word, array, order, scope)
     place = memory.place(builder, view, index)
     given = {n: memory.store_value(builder, view.array, x).expr for n, x in numbers.items()}
+    op: Any = word.removeprefix("atomic_")
+    if op == "sub" and view.array.dtype.is_float:  # devices add floats, and take none off
+        op, given = "add", {n: builder.let(n, e.Unary("neg", x)) for n, x in given.items()}
     width = max((lanes_of(x.type) for x in given.values()), default=1)
     if width > 1:
         kind = Vector(register_of(builder, view.array.dtype), width)
         given = {n: builder.let("lanes", kernel.splat(x, kind)) for n, x in given.items()}
-    op: Any = word.removeprefix("atomic_")
     before: list[Value] = []
     for k in range(width):
         at = kernel.neighbour(place, view.kept[-1], k) if k else place
