@@ -169,11 +169,25 @@ def test_patches_of_first_layers_of_halves_have_tiles_as_wide_as_filters(images:
     assert (choice["BM"], choice["BN"], parts) == (rows, 64, 1)
 
 
-@pytest.mark.parametrize(("filters", "channels", "edge"), [(64, 64, 64), (256, 256, 128)])
-def test_tiles_of_gradients_by_filters_are_no_larger_than_these(
-    filters: int, channels: int, edge: int
+@pytest.mark.parametrize(
+    ("filters", "channels", "tile"),
+    [(64, 64, (64, 64)), (320, 320, (128, 128)), (512, 512, (128, 256))],
+)
+def test_tiles_of_gradients_by_filters_fetch_little(
+    filters: int, channels: int, tile: tuple[int, int]
 ) -> None:
+    """64 x 64 cover 320 by 320 without a rest, and took 1.5 times as long as 128 x 128."""
     device = pt.device("simulator:h200")
     shape = geometry((8, channels, 28, 28), (filters, channels, 3, 3), (1, 1), (1, 1), (1, 1), 1)
     first, *_ = sum_choices(device, float16, shape, (filters, channels, 9), state())
-    assert (first["BM"], first["BN"]) == (edge, edge)
+    assert (first["BM"], first["BN"]) == tile
+
+
+def test_tiles_of_results_leave_no_units_idle() -> None:
+    """344 filters take two tiles of 192, of which the last round is full: 196 us instead of 267."""
+    shape = geometry((16, 392, 32, 32), (344, 392, 5, 5), (1, 1), (2, 2), (1, 1), 1)
+    method: Any = route(
+        pt.device("simulator:h200"), shape, float16, "NHWC", "direct", state()
+    ).method
+    (choice, parts), *_ = method._schemes
+    assert (choice["BM"], choice["BN"], parts) == (128, 192, 1)
