@@ -356,11 +356,17 @@ class CSR:
         """Some rows and columns, as a matrix, or one element.
 
         ``A[i]`` is a matrix of one row, ``A[2:7]`` and ``A[rows]`` are matrices of some, `rows`
-        being a list or an array of numbers or bools; ``A[:, j]`` and ``A[rows, columns]`` have the
-        columns that are named likewise. ``A[i, j]`` is an element, as an array without dimensions.
-        Copies but for neighbouring rows. Waits for the device.
+        being a list or an array of numbers or bools; ``A[:, j]`` and ``A[2:7, columns]`` have the
+        columns that are named likewise. Of two lists SciPy takes elements pair by pair: that is
+        refused, ``A[rows][:, columns]`` has all of both. ``A[i, j]`` is an element, as an array
+        without dimensions. Copies but for neighbouring rows. Waits for the device.
         """
         rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        if not any(isinstance(x, slice | int | np.integer) for x in (rows, columns)):
+            raise IndexError(
+                "rows and columns of a sparse matrix by two lists or arrays; write "
+                "A[rows][:, columns] for all of both"
+            )
         part = self._rows(rows)
         if isinstance(columns, int | np.integer) and isinstance(rows, int | np.integer):
             return part[:, [columns]].sum()

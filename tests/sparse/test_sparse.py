@@ -237,6 +237,8 @@ def test_what_has_no_sparse_result() -> None:
             getattr(a, name)
     with pytest.raises(TypeError, match=r"write A\.toarray\(\)"):
         np.asarray(a)
+    with pytest.raises(IndexError, match=r"write A\[rows\]\[:, columns\]"):
+        _ = a[[0, 1], [2, 3]]  # elements to SciPy
     with pytest.raises(TypeError, match=r"CSR\.from_scipy\(x\)"):
         _ = a @ a.to_scipy().T
     with pytest.raises(ShapeError, match=r"shapes \(3, 4\) and \(4, 3\)"):
