@@ -176,7 +176,7 @@ def _symmetric(
     if vectors is None:
         ab, bound, chosen = factor()
     else:  # by few workgroups, which leave room for others
-        (ab, bound, chosen), _ = _beside(device, factor, join)
+        ab, bound, chosen = _beside(device, factor, join)
         hops = device.empty((n, n + b), kind)
     d, e = _chased(device, ab, chosen[:1], Kept(None, hops))
     if vectors is None:
@@ -187,11 +187,8 @@ def _symmetric(
     on, off = device.empty((1, n), kind), device.empty((1, n), kind)
     square_bidiagonal[n, _LINE](d, e, bound, chosen, on, off)
     shape, size = dense_shape(choice, b, kind, device.capabilities), int(panels.whole.shape[1])
-    (blocks, status), made = _beside(
-        device,
-        partial(tridiagonal_vectors, device, on, off),
-        partial(blocks_ahead, device, hops, n, b, shape),
-    )
+    made, make = blocks_ahead(device, hops, n, b)
+    blocks, status = _beside(device, partial(tridiagonal_vectors, device, on, off), make)
     store_values[(n, 1), (_LINE, 1)](
         blocks.values, largest, values, TARGET=SCALED_TO, REVERSED=False
     )
@@ -200,15 +197,11 @@ def _symmetric(
     return status
 
 
-def _beside(device: Device, first: Callable[[], Any], second: Callable[[], Any]) -> list[Any]:
-    """What two pieces of work give, of which the first takes longer and few workgroups."""
-    results: list[Any] = [None, None]
-
-    def put(i: int, work: Callable[[], Any]) -> None:
-        results[i] = work()
-
-    device.at_once(partial(put, 0, first), partial(put, 1, second))
-    return results
+def _beside(device: Device, first: Callable[[], Any], second: Callable[[], object]) -> Any:
+    """What work gives that takes few workgroups, with other work beside it."""
+    results: list[Any] = []
+    device.at_once(lambda: results.append(first()), second)
+    return results[0]
 
 
 def _chased(device: Device, ab: Any, largest: Any, kept: Kept) -> tuple[Any, Any]:

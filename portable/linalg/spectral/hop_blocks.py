@@ -11,7 +11,7 @@ workgroup that has the next two in the same strip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -64,20 +64,28 @@ class Blocks(NamedTuple):
 
 
 def blocks_ahead(
-    device: Device, kept: Any, n: int, b: int, shape: DenseShape
-) -> list[tuple[Any, Any]]:
-    """V and -V T of the blocks that are applied first, as many as there is room for.
+    device: Device, kept: Any, n: int, b: int
+) -> tuple[list[tuple[Any, Any]], Callable[[], None]]:
+    """V and -V T of the blocks that are applied first, and what makes them, in any queue.
+
+    Arrays belong to the queue that will apply them, so that no other has their room too early.
 
     Parameters
     ----------
-    device, kept, b, shape
+    device, kept, b
         As of `lead_back_hops`.
     n : int
         Columns of the band.
     """
-    size = _group(b), b
-    portions = list(_portions(n, size, dtype(kept.dtype)))[: _AHEAD // (2 * _AT_ONCE)]
-    return [_blocks(device, kept, packs, n, size) for packs in portions]
+    size, kind = (_group(b), b), dtype(kept.dtype)
+    portions = list(_portions(n, size, kind))[: _AHEAD // (2 * _AT_ONCE)]
+    rooms = [_room(device, packs, size, kind) for packs in portions]
+
+    def make() -> None:
+        for packs, blocks in zip(portions, rooms, strict=True):
+            _make_blocks(device, kept, packs, n, blocks)
+
+    return rooms, make
 
 
 def lead_back_hops(
@@ -112,12 +120,15 @@ def lead_back_hops(
     shape = _layout(shape, b, columns, kind, device.capabilities)
     room, strips = x[1 : n + shape.beyond], -(-columns // shape.strip)
     for i, packs in enumerate(_portions(n, (shape.panel, b), kind)):
-        ahead = made[i] if i < len(made) else _blocks(device, kept, packs, n, (shape.panel, b))
+        blocks = made[i] if i < len(made) else _room(device, packs, (shape.panel, b), kind)
+        if i >= len(made):
+            _make_blocks(device, kept, packs, n, blocks)
+        v, changes = (device.namespace().reshape(x, (-1, shape.panel)) for x in blocks)
         workgroups = packs[1] // _PAIR * strips
         sync = device.empty((1 + workgroups,), kl.i32)
         clear[int(sync.shape[0]), _ITEMS](sync)
         apply_hops[groups(workgroups), shape.workgroup](
-            room, Blocks(*ahead, sync), (*packs, strips), n, SHAPE=shape, B=b
+            room, Blocks(v, changes, sync), (*packs, strips), n, SHAPE=shape, B=b
         )
 
 
@@ -169,22 +180,26 @@ def _packs(last: int, n: int, size: tuple[int, int], itemsize: int) -> tuple[int
     return last, count, hops(last - count + 1)
 
 
-def _blocks(
-    device: Device, kept: Any, packs: tuple[int, int, int], n: int, size: tuple[int, int]
+def _room(
+    device: Device, packs: tuple[int, int, int], size: tuple[int, int], kind: DType
 ) -> tuple[Any, Any]:
-    """V and -V T of the blocks of groups, so many hops of each, below each other."""
-    (last, count, most), (group, b) = packs, size
-    kind, count, rows = dtype(kept.dtype), count * most, b + group
-    v, changes = (device.empty((count, rows, group), kind) for _ in range(2))
-    gram, t = (
-        device.empty((count, group, group), kind),
-        device.empty((1, count, group, group), kind),
-    )
-    spread_hops[(group, rows, count), _TILE](kept, v, last, most, n, B=b)
+    """Where V and -V T of the blocks of groups go, so many hops of each."""
+    (_, count, most), (group, b) = packs, size
+    shape = count * most, b + group, group
+    return device.empty(shape, kind), device.empty(shape, kind)
+
+
+def _make_blocks(
+    device: Device, kept: Any, packs: tuple[int, int, int], n: int, blocks: tuple[Any, Any]
+) -> None:
+    """V and -V T of the blocks of groups."""
+    (last, _, most), (v, changes) = packs, blocks
+    count, rows, group = (int(x) for x in v.shape)
+    gram, t = (device.empty((*x, count, group, group), dtype(kept.dtype)) for x in ((), (1,)))
+    spread_hops[(group, rows, count), _TILE](kept, v, last, most, n, B=rows - group)
     gemm(turned(v), v, out=gram)
     reflector_triangles[(group, count, 1), (min(_ITEMS, group), 1, 1)](gram[None], None, t)
     gemm(v, turned(t[0]), alpha=-1, out=changes)
-    return tuple(device.namespace().reshape(x, (count * rows, group)) for x in (v, changes))
 
 
 @kernel
