@@ -17,7 +17,7 @@ from portable.linalg import eigh, eigvalsh, matrix_rank, pinv, polar, svd
 from portable.linalg.dense.reduction import Sweep, begin_of_further
 from portable.linalg.dense.shapes import DenseShape
 from portable.linalg.singular_values.direct_kernels import Block, DirectShape, Step, change
-from portable.linalg.spectral import banded, reductions
+from portable.linalg.spectral import banded, hop_blocks, reductions
 from portable.linalg.spectral.banded import eigen_by_band, svd_by_band
 from portable.linalg.spectral.divide import bidiagonal_vectors
 from tests.linalg.spectral_matrices import (
@@ -145,6 +145,28 @@ def test_eigenvectors_by_a_band(device: Device, name: str) -> None:
         for _ in range(3):  # the first as it is, then recorded, and repeated
             eigen_by_band(device, device.from_numpy(a[None]), *results)
     check_eigh(a, *(device.to_numpy(x)[0] for x in results))
+
+
+def test_blocks_of_hops_are_made_ahead_or_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several portions, of which there is room for the first one, the same comes out."""
+    n, b, device = 22, 4, portable.device("simulator")
+    kept, x = random((n, n + b), "float32"), random((n, 3), "float32", 1)
+    monkeypatch.setattr(hop_blocks, "_AT_ONCE", 1 << 11)
+    monkeypatch.setattr(hop_blocks, "_AHEAD", 1 << 12)
+    portions = list(hop_blocks._portions(n, (b // 2, b), kl.f32))
+    assert len(portions) > 1
+    results = []
+    with portable.use(device.name):
+        made, make = hop_blocks.blocks_ahead(device, kept, n, b)
+        assert len(made) == 1
+        make()
+        for ahead in (made, ()):
+            given = x.copy()
+            shape = DenseShape(b, 2, 1, 1, (1, 1), 8, 4, 0, climb=False)
+            hop_blocks.lead_back_hops(device, kept, given, (n, 3), b, shape, ahead)
+            results.append(given)
+    assert np.any(results[0] != x)
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.needs_compiler
