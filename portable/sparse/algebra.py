@@ -126,8 +126,8 @@ def multiplied(a: Rows, b: Rows, shape: tuple[int, int]) -> Rows:
     return of_coordinates(data, rows, columns, shape, a.offsets)
 
 
-def row_numbers(index: Any, like: Any, rows: int) -> Any:
-    """Which rows an array, a list or a slice of steps names, as an array.
+def row_numbers(index: Any, like: Any, rows: int, what: str) -> Any:
+    """Which rows (or columns: `what`) an array, a list or a slice of steps names, as an array.
 
     Raises
     ------
@@ -143,10 +143,10 @@ def row_numbers(index: Any, like: Any, rows: int) -> Any:
         return xp.astype(xp.nonzero(numbers)[0], like.dtype)
     if numbers.ndim != 1 or not xp.isdtype(numbers.dtype, "integral"):
         raise IndexError(
-            f"rows by {type(index).__name__} of shape {tuple(numbers.shape)} and dtype "
+            f"{what}s by {type(index).__name__} of shape {tuple(numbers.shape)} and dtype "
             f"{numbers.dtype}; expected numbers, a slice, a vector of integers or {rows} bools"
         )
     numbers = xp.astype(numbers, like.dtype)
     if numbers.shape[0] and not (int(xp.min(numbers)) >= -rows and int(xp.max(numbers)) < rows):
-        raise IndexError(f"a row is out of range for {rows} rows")
+        raise IndexError(f"a {what} is out of range for {rows} {what}s")
     return xp.where(numbers < 0, numbers + rows, numbers)

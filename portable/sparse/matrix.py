@@ -371,13 +371,13 @@ class CSR:
         if isinstance(columns, int | np.integer) and isinstance(rows, int | np.integer):
             return part[:, [columns]].sum()
         whole = isinstance(columns, slice) and columns == slice(None)
-        return part if whole else part.T._rows(columns).T
+        return part if whole else part.T._rows(columns, "column").T
 
-    def _rows(self, index: Any) -> CSR:
+    def _rows(self, index: Any, what: str = "row") -> CSR:
         m, n = self.shape
         if isinstance(index, int | np.integer):
             if not -m <= index < m:
-                raise IndexError(f"row {index} is out of range for {m} rows")
+                raise IndexError(f"{what} {index} is out of range for {m} {what}s")
             index = slice(int(index) % m, int(index) % m + 1)
         if isinstance(index, slice) and index.step in (None, 1):
             first, stop, _ = index.indices(m)
@@ -385,7 +385,7 @@ class CSR:
             begin, end = int(ends[0]), int(ends[-1])
             parts = products.Rows(self.data[begin:end], self.columns[begin:end], ends - begin)
         else:
-            parts = algebra.taken(self._parts, algebra.row_numbers(index, self.offsets, m))
+            parts = algebra.taken(self._parts, algebra.row_numbers(index, self.offsets, m, what))
         return CSR(*parts, (int(parts.offsets.shape[0]) - 1, n), check=False)
 
     # -- numbers of it -------------------------------------------------------------------------

@@ -239,6 +239,9 @@ def test_what_has_no_sparse_result() -> None:
         np.asarray(a)
     with pytest.raises(IndexError, match=r"write A\[rows\]\[:, columns\]"):
         _ = a[[0, 1], [2, 3]]  # elements to SciPy
+    for index in ((1, 4), (1, [4]), (slice(None), 4)):
+        with pytest.raises(IndexError, match=r"column .*is out of range for 4 columns"):
+            _ = a[index]
     with pytest.raises(TypeError, match=r"CSR\.from_scipy\(x\)"):
         _ = a @ a.to_scipy().T
     with pytest.raises(ShapeError, match=r"shapes \(3, 4\) and \(4, 3\)"):
