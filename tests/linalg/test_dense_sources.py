@@ -51,7 +51,7 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
             apply_hops, capabilities, workgroup, a, Blocks(v, v, counts), (1, 2, 3, 4), 99,
             SHAPE=hops, B=shape.panel,
         ),
-        program(make_lines, capabilities, workgroup, *(a,) * 6, WIDTH=shape.panel, EACH=8),
+        program(make_lines, capabilities, workgroup, *(a,) * 7, WIDTH=shape.panel, EACH=8),
     ]  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def iterate_bidiagonal(
     """
     n, kind, begin = d.shape[0], work.dtype, kl.group_id(0) * SHARE
     on, off = work[kl.group_id(0), 0], work[kl.group_id(0), 1]
-    field = power_bits(largest[0], scaled_target(kind))
+    field = power_bits(largest[0], scaled_target(kind, False))
     for i in kl.workgroup_range(n):
         on[i] = scaled_by(kl.cast(d[i], kind), field, 1)
         off[i] = 0
@@ -270,7 +270,7 @@ def sort_vectors(
         if other > kl.abs(x) or (other == kl.abs(x) and j < i):
             rank = rank + 1
     rank = kl.workgroup_reduce(kl.add, rank)
-    field = power_bits(largest[0], scaled_target(work.dtype))
+    field = power_bits(largest[0], scaled_target(work.dtype, False))
     if kl.local_id(0) == 0:
         values[rank] = scaled_by(kl.abs(x), field, -1)
     for r in kl.workgroup_range(n):

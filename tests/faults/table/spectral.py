@@ -218,7 +218,7 @@ SPECTRAL: Final = (
     ),
     fault(
         "vectors are led back by T's transpose",
-        HOPS + "_blocks",
+        HOPS + "_make_blocks",
         "turned(t[0])",
         "t[0]",
         "hops_led_back",
