@@ -36,6 +36,8 @@ class Stray(NamedTuple):
         The dimension of the array.
     dim : int
         That of the ndrange.
+    always : bool
+        Whether every work-item makes it, whatever the arguments are.
     loc : Location
         Where.
     """
@@ -43,6 +45,7 @@ class Stray(NamedTuple):
     array: Array
     axis: int
     dim: int
+    always: bool
     loc: Location
 
 
@@ -73,11 +76,14 @@ class _Walk:
     made_of : dict
         The dimensions of work-items' places that variables are worked out from, by name.
     found : list of Stray
+    always : bool
+        Whether every work-item comes to the present statement, whatever the arguments are.
     """
 
     ids: dict[str, int] = field(default_factory=dict)
     made_of: dict[str, frozenset[int]] = field(default_factory=dict)
     found: list[Stray] = field(default_factory=list)
+    always: bool = True
 
     def block(self, block: s.Block, limited: frozenset[int]) -> frozenset[int]:
         """Walks through a block; the dimensions whose ids are limited before it, and after it."""
@@ -93,11 +99,13 @@ class _Walk:
         inner = limited
         if isinstance(x, s.If | s.For | Pipeline):
             inner |= self._dims(*operands(x))
-        after = limited
+        after, always = limited, self.always
         for block in x.blocks():
+            self.always = False
             within = self.block(block, inner)
             if any(isinstance(y, s.Return | s.Break | s.Continue) for y in all_statements(block)):
-                after |= within
+                after, always = after | within, False
+        self.always = always
         return after
 
     def _learn(self, x: s.Let | s.Assign) -> None:
@@ -113,7 +121,7 @@ class _Walk:
         for axis, index in enumerate(x.index):
             dim = self._id(index)
             if dim is not None and dim not in limited:
-                self.found.append(Stray(x.array, axis, dim, x.loc))
+                self.found.append(Stray(x.array, axis, dim, self.always, x.loc))
 
     def _id(self, x: e.Expression) -> int | None:
         """The dimension of an expression that is a global id."""

@@ -22,7 +22,8 @@ def remark_strays(
 ) -> None:
     """Tells where work-items leave an array: those asked for, or those that only pad an ndrange.
 
-    Devices that look at every index report the first kind themselves, as errors.
+    Devices that look at every index report the first kind themselves, as errors. Accesses under
+    a condition are not told of then, since arguments may well rule them out.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def remark_strays(
         extent, size = view.shape[stray.axis], asked[stray.dim]
         items = wanted.workgroup[stray.dim]
         if size > extent:
-            if not reported:
+            if stray.always and not reported:
                 remark(_beyond(kernel.__name__, stray, extent, size), stray.loc)
         elif not traits.exact and extent < -(-size // items) * items:
             text = _padding(kernel.__name__, stray, extent, items, traits.meeting_line)
