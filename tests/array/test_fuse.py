@@ -190,14 +190,16 @@ def test_reductions_at_the_end(device: Device) -> None:
             close(mine, np.asarray(theirs))
 
 
-def test_reductions_by_a_namespaces_own_functions(device: Device) -> None:
-    space = portable.xp(device)
+def test_reductions_by_a_namespaces_own_functions(ours: Device) -> None:
+    space = portable.xp(ours)
     x, above = space.asarray(A), space.asarray(A > 0)
     for name in ("sum", "prod", "max", "min", "mean"):
         found = portable.fuse(lambda v, name=name: getattr(space, name)(v * 0.5, axis=0))(x)
         close(found, getattr(np, name)(A * np.float32(0.5), axis=0))
     close(portable.fuse(lambda v: space.any(v, axis=1, keepdims=True))(x), np.any(A, 1)[:, None])
     close(portable.fuse(space.sum)(above), np.sum(A > 0))
+    close(portable.fuse(lambda v: v.sum(0, None, None, True))(x), np.sum(A, 0)[None])
+    close(portable.fuse(lambda v: v.max(1, None, True))(x), np.max(A, 1)[:, None])
 
 
 def test_arguments_by_name(ours: Device) -> None:

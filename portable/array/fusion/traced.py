@@ -136,6 +136,9 @@ _REDUCING: Final = {
 }
 """What ``reduce`` of NumPy's functions is called."""
 
+_SUMMING: Final = frozenset({"mean", "prod", "sum"})
+"""The reductions that take a dtype to sum in."""
+
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "astype": manipulation.astype,
     "clip": elementwise.clip,
@@ -154,10 +157,11 @@ _CAN: Final = (
 
 
 def _reduction_method(name: str) -> Callable[..., Any]:
-    """The method of that name."""
+    """The method of that name, whose parameters are in NumPy's order."""
+    further = ("dtype", "out", "keepdims") if name in _SUMMING else ("out", "keepdims")
 
-    def method(self: Traced, axis: Any = None, **options: Any) -> Traced:
-        return self._reduced(name, axis, **options)
+    def method(self: Traced, axis: Any = None, *rest: Any, **options: Any) -> Traced:
+        return self._reduced(name, axis, **dict(zip(further, rest, strict=False)), **options)
 
     return method
 
