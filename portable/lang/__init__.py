@@ -27,7 +27,7 @@ Numbers
     i64 does not meet u64, nor bool a number. Python's numbers take the type of what they meet.
     Integers wrap, shifts are modulo the width, ``//`` and ``%`` are Python's, ``/`` is for
     floats, division of an integer by zero gives 0, and a float that becomes an integer
-    saturates, NaN to 0. Narrowing at a store rounds floats and wraps integers, on which a
+    saturates, NaN to 0. Narrowing at a store rounds floats once and wraps integers, on which a
     `portable.errors.Remark` is given where 64 bits become fewer; floats are not stored as integers.
     An integer is a condition, which holds unless it is 0, but no operand of ``and`` and ``or``.
 Arrays

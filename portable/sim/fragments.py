@@ -12,7 +12,7 @@ from portable.sim.control import assign
 from portable.sim.launch import Site
 from portable.sim.memory import Access, locate, read, write
 from portable.sim.report import broken_promise, not_uniform
-from portable.sim.values import Active, Value
+from portable.sim.values import Active, Value, stored
 from portable.sim.workgroup import Builder, Pauses, Plain, Running, Step, Workgroup, step
 
 # The elements of a rectangular part of an array.
@@ -182,14 +182,14 @@ def _(statement: s.FragmentStore, b: Builder) -> Step:
     fragment = statement.fragment
     site = b.site(statement.loc, statement.target.array)
     part = Part(statement.target, site, b)
-    storage = statement.target.array.dtype.numpy
+    storage = statement.target.array.dtype
 
     def run(w: Workgroup) -> None:
         holders = _Holders(w, fragment.scope, site)
         starts = holders.shared(w, "where a matrix starts", part.starts(w))
         matrices = _matrices(w, fragment, holders)[holders.instances]
         access = part.access(w, starts, holders.threads)
-        write(w, access, matrices.astype(storage, copy=False).reshape(-1))
+        write(w, access, stored(matrices, storage).reshape(-1))
 
     return Plain(run)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.dtypes import DType
+from portable.dtypes import NARROW, DType
 from portable.lang.ir.expressions import BinaryOp, CompareOp, UnaryOp
 
 Value = NDArray[Any]
@@ -96,7 +96,20 @@ def cast(x: Value, target: DType, storage: DType | None = None) -> Value:
         out = x.astype(target.numpy)
     if storage is None:
         return out
-    return out.astype(storage.numpy).astype(target.numpy)
+    widest = x if x.dtype.kind == "f" and storage.is_float else out
+    return stored(widest, storage).astype(target.numpy)
+
+
+def stored(x: Value, storage: DType) -> Value:
+    """Numbers as memory holds them, floats rounded once.
+
+    ml_dtypes makes singles of doubles first: of 13 bits of fraction exactly, the last of which is
+    set where any are lost, so that rounding them again is as rounding once.
+    """
+    if x.dtype == np.float64 and storage in NARROW:
+        bits, lost = x.view(np.uint64), np.uint64(2**39 - 1)
+        x = ((bits | ((bits & lost) + lost)) & ~lost).view(np.float64)
+    return x.astype(storage.numpy, copy=False)
 
 
 def _saturated(x: Value, target: DType) -> Value:

@@ -12,7 +12,16 @@ from portable import lang as kl
 from portable.lang.arguments.arguments import ArraySpec, Specialisation
 from portable.lang.emit import generate
 from portable.lang.kernel import kernel
-from tests.support.compilers import OpenCLDevice, opencl_devices
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    OpenCLDevice,
+    compile_cuda,
+    compile_hip,
+    cuda_missing,
+    hip_missing,
+    opencl_devices,
+)
 
 
 @kernel
@@ -43,3 +52,24 @@ def test_halves_move_in_one_piece(runtime: OpenCLDevice, lanes: int, kind: Any) 
         wanted_values = (a.astype(np.float32) + np.float32(0.5)).astype(np.float16)
     found = runtime.run(program, (4,), [a, np.zeros_like(a)])[1]
     np.testing.assert_array_equal(found, wanted_values)
+
+
+@kernel
+def converted(x: Any, out: Any) -> None:
+    i = kl.global_id(0)
+    out[i] = x[i]
+
+
+@pytest.mark.parametrize("native_half", [False, True])
+@pytest.mark.parametrize("kind", [kl.f16, kl.bf16, kl.f8e4m3])
+def test_compilers_take_doubles_as_narrow_floats(kind: Any, native_half: bool) -> None:
+    arrays = tuple(ArraySpec(x, ("unit",)) for x in (kl.f64, kind))
+    options = replace(converted.options, native_half=native_half)
+    wanted = Specialisation(arrays, (), (64, 1, 1), False, True, options)
+    for able, compiled, missing in (
+        (CUDA, compile_cuda, cuda_missing()),
+        (HIP, compile_hip, hip_missing()),
+    ):
+        program = generate(converted.translated(wanted, able), able)
+        if not missing:
+            compiled(program)

@@ -11,7 +11,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
-from tests.support.differences import assert_gradients
+from tests.support.differences import assert_gradients, gradients_of
 
 pytestmark = pytest.mark.needs_float64
 N = 37
@@ -30,6 +30,23 @@ def saxpy(a, x, y):
 
 def test_a_number_an_array_and_one_in_place(device: Device) -> None:
     assert_gradients(device.name, saxpy, 64, 1.5, numbers(N), numbers(N, seed=1))
+
+
+@pt.kernel
+def cubes(x, y):
+    i = kl.global_id(0)
+    y[i] = x[i] * x[i] * x[i]
+
+
+def test_through_the_rounding_of_doubles_to_halves(device: Device) -> None:
+    """As of a store that does not round, where seeds are halves."""
+    x, seed = numbers(N), np.arange(N) / 4
+    assert_gradients(device.name, cubes, N, x, np.zeros(N))
+    half, double = (
+        gradients_of(device.name, cubes, N, (x, np.zeros(N, kind)), (None, seed.astype(kind)), {})
+        for kind in ("float16", "float64")
+    )
+    np.testing.assert_array_equal(half[0], double[0])
 
 
 ONE = {

@@ -102,7 +102,6 @@ HALF_CASTS: Final = {
     "f16.f32": "__half2float({0})",
     "f32.f16": "__float2half_rn({0})",
     "f16.f64": "(double)__half2float({0})",
-    "f64.f16": "__double2half({0})",
     "i32.f16": "__int2half_rn({0})",
     "u32.f16": "__uint2half_rn({0})",
     "i64.f16": "__ll2half_rn({0})",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable.dtypes import DType, bool_
+from portable.dtypes import DType, bool_, float64
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_index, as_type, register_of, splat
+from portable.lang.frontend.conversion import as_index, as_type, cast, register_of, splat
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.ir import expressions as e
 from portable.lang.ir import facts
@@ -328,6 +328,10 @@ def store_value(builder: Builder, array: Array, value: Any) -> Value:
                 f"convert it: kl.{array.dtype.short}(...)",
             )
         _remark_narrowing(builder, array, value)
+        if value.dtype is float64:
+            rounded = cast(builder, value, array.dtype)
+            assert isinstance(rounded, Value)
+            return rounded
     elif isinstance(value, int) and not isinstance(value, bool) and array.dtype.is_integer:
         _check_literal(builder, array, value)
     return as_type(builder, value, register)

@@ -176,10 +176,10 @@ class Cast(Expression):
     Integer to integer wraps. Integer to float and float to float round to nearest even. Float to
     integer truncates toward zero, saturates at the target's range and turns NaN into 0. To bool:
     unequal to zero (NaN is true). From bool: 0 or 1.
-    `storage` narrows further: after conversion to ``type`` the value is rounded or wrapped as if
-    stored to and loaded from that memory type (``int8`` in an ``int32`` register, ``float16`` in
-    a ``float32`` one). `in_range` promises that a float truncates to a number that the integer type
-    has, or that the result is not used where it does not.
+    `storage` narrows further: the value is rounded, once, or wrapped as if stored to and loaded
+    from that memory type (``int8`` in an ``int32`` register, ``float16`` in a ``float32`` one).
+    `in_range` promises that a float truncates to a number that the integer type has, or that the
+    result is not used where it does not.
     """
 
     x: Expression

@@ -2,10 +2,10 @@
 
 bfloat16 is the upper half of a single-precision number, float8_e5m2 that of a half-precision one;
 float8_e4m3fn has no infinities (P. Micikevicius et al., "FP8 formats for deep learning",
-arXiv 2209.05433). Arithmetic on them is in single precision anyway, by which doubles go, too.
-Arrays of them become arrays of words; a load works out the number, a store rounds it to the
-nearest, ties to even, and what is too large becomes infinite, or NaN. What moves words without
-looking at them (copies, matrix units) stays as it is.
+arXiv 2209.05433). Arithmetic on them is in single precision anyway. Arrays of them become arrays of
+words; a load works out the number, a store rounds it to the nearest, ties to even, and what is too
+large becomes infinite, or NaN. What moves words without looking at them (copies, matrix units)
+stays as it is. Doubles, which become halves too, go by single precision rounded to odd.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from portable import dtypes
 from portable.lang.ir import expressions as e
 from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array
+from portable.lang.ir.facts import Facts
+from portable.lang.ir.types import Array, scalar_of
+from portable.lang.passes.bindings import Bindings
 from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23
@@ -84,6 +86,7 @@ _FORMATS: Final = {
 
 def lower_narrow_floats(kernel: k.Kernel) -> k.Kernel:
     """The kernel without these types, if it has them."""
+    kernel = _by_single_precision(kernel)
     parameters = [x for x in kernel.parameters if isinstance(x, Array)]
     arrays = [x for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS]
     words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays}
@@ -184,6 +187,61 @@ def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
 
 def _float_bits(power: float) -> int:
     return (_BIAS + round(power).bit_length() - 1) << _FRACTION
+
+
+# -- from doubles to numbers ----------------------------------------------------------------------
+#
+# Rounded to odd first (towards 0, and the last bit set if anything is lost), a number is rounded to
+# fewer bits as if at once (S. Boldo, G. Melquiond, "When double rounding is odd", 2005). Of 13 bits
+# of fraction it is exact in single precision down to ``2**-136``, as rounding to bfloat16 needs.
+
+_LOST: Final = 2**39 - 1
+
+
+def _by_single_precision(kernel: k.Kernel) -> k.Kernel:
+    """The kernel whose doubles become singles of few bits before they become halves or narrower."""
+    body = k.map_block(kernel.body, _with_rounding)
+    if not any(_of_double(x) for x in k.all_expressions(body)):
+        return kernel
+    bindings = Bindings(Facts(kernel))
+
+    def single(x: e.Expression) -> e.Expression:
+        if not isinstance(x, e.Cast) or not _of_double(x):
+            return x
+        near = k.cast(_odd(bindings.name(x.x, "double")), dtypes.float32)
+        return k.cast(replace(x, x=near, type=near.type) if x.storage else near, scalar_of(x.type))
+
+    body = bindings.changed(body, lambda x: k.map_expression(x, single))
+    return replace(kernel, body=k.map_block(body, _without_rounding))
+
+
+def _of_double(x: e.Expression) -> bool:
+    if not isinstance(x, e.Cast) or scalar_of(x.x.type) is not dtypes.float64:
+        return False
+    return any(y is dtypes.float16 or y in _FORMATS for y in (x.storage, scalar_of(x.type)))
+
+
+def _odd(x: e.Expression) -> e.Expression:
+    bits = _bitcast(x, dtypes.uint64)
+    carried = k.binary("add", k.binary("and", bits, _LOST), _LOST)
+    kept = k.binary("and", e.Binary("or", bits, carried), 2**64 - 1 - _LOST)
+    return _bitcast(kept, dtypes.float64)
+
+
+def _with_rounding(x: s.Statement) -> s.Block:
+    """A store, of doubles that are rounded to what is stored."""
+    if isinstance(x, s.Store) and scalar_of(x.value.type) is dtypes.float64:
+        single = k.like(x.value.type, dtypes.float32)
+        if x.array.dtype.register is dtypes.float32:
+            return (replace(x, value=e.Cast(x.value, single, x.array.dtype)),)
+    return (x,)
+
+
+def _without_rounding(x: s.Statement) -> s.Block:
+    """A store, which rounds by itself."""
+    if isinstance(x, s.Store) and isinstance(x.value, e.Cast) and x.value.storage is x.array.dtype:
+        return (replace(x, value=replace(x.value, storage=None)),)
+    return (x,)
 
 
 # -- expressions ----------------------------------------------------------------------------------

@@ -151,8 +151,6 @@ def converted(builder: Builder, value: str, source: DType, target: DType, lanes:
     if source.is_float and target.is_integer:
         name = f"fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new)}.{suffix(old)}"
         return builder.intrinsic(name, new, f"{old} {value}")
-    if source.short == "f64" and target.short == "f16":
-        return _half_of_double(builder, value, lanes)
     if source.kind != "f" and target.kind != "f" and value.lstrip("-").isdigit():
         return _number(int(value), source, target)
     return builder.op(f"{_word(source, target)} {old} {value} to {new}")
@@ -187,30 +185,6 @@ def _in_range(builder: Builder, value: str, source: DType, target: DType, lanes:
     word = "fptosi" if target.kind == "i" else "fptoui"
     result = builder.op(f"{word} {old} {value} to {new}")
     return builder.op(f"freeze {new} {result}")
-
-
-def _half_of_double(builder: Builder, value: str, lanes: int) -> str:
-    """Rounded once, by way of single precision rounded to odd.
-
-    LLVM would call a function for it on most processors.
-    """
-    double, single = of_lanes("double", lanes), of_lanes("float", lanes)
-    bits, bit = of_lanes("i32", lanes), of_lanes("i1", lanes)
-    near = builder.op(f"fptrunc {double} {value} to {single}")
-    back = builder.op(f"fpext {single} {near} to {double}")
-    sizes = [
-        builder.intrinsic(f"fabs.{suffix(double)}", double, f"{double} {x}") for x in (back, value)
-    ]
-    beyond = builder.op(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
-    inexact = builder.op(f"fcmp one {double} {back}, {value}")
-    whole = builder.op(f"bitcast {single} {near} to {bits}")
-    less = builder.op(f"sext {bit} {beyond} to {bits}")
-    toward = builder.op(f"add {bits} {whole}, {less}")
-    odd = builder.op(f"zext {bit} {inexact} to {bits}")
-    bits_found = builder.op(f"or {bits} {toward}, {odd}")
-    single_odd = builder.op(f"bitcast {bits} {bits_found} to {single}")
-    half = of_lanes("half", lanes)
-    return builder.op(f"fptrunc {single} {single_odd} to {half}")
 
 
 # Prints what the masks of vectors choose: their lanes in front, and how many these are.
