@@ -187,6 +187,20 @@ def test_astype(ours: Device, given: str, wanted: str) -> None:
     same(xp.astype(ours.from_numpy(a), wanted), a.astype(wanted))
 
 
+@pytest.mark.needs_float64
+def test_doubles_become_halves_by_one_rounding(ours: Device) -> None:
+    halves = np.arange(0x3C00, 0x4000, dtype=np.uint16).view(np.float16).astype(np.float64)
+    a = (halves[1:] + halves[:-1]) / 2 * (1 + 2.0**-45)
+    expected, x = a.astype(np.float16), ours.from_numpy(a)
+    out = xp.zeros(a.shape, dtype=xp.float16, device=ours)
+    out[...] = x
+    fused = portable.fuse(lambda y: xp.astype(y, xp.float16) * 2)
+    same(out, expected)
+    same(xp.astype(x, xp.float16), expected)
+    same(xp.astype(xp.flip(x), xp.float16), expected[::-1])
+    same(fused(x), expected * np.float16(2))
+
+
 def test_searching(ours: Device) -> None:
     a, x = CUBE, ours.from_numpy(CUBE)
     for found, expected in zip(xp.nonzero(x > 0), np.nonzero(a > 0), strict=True):

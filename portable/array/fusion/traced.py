@@ -415,6 +415,8 @@ def _source(x: Any, compute: DType | None) -> Source:
         if compute.is_integer and x.number < x.trace.inputs:
             x.trace.ranges.add((x.number, compute))
         return x.number, None if x.dtype is compute else _register(compute)
+    if x.dtype is dtypes.float64 and compute is dtypes.float16:
+        return x.number, compute  # there is no store to round it
     return x.number, conversion_of(x.dtype, compute)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from portable import lang as kl
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType, bool_, float16
+from portable.dtypes import DType, bool_, float16, float32, float64
 from portable.errors import DTypeError
 from portable.primitives.base.operands import (
     in_single,
@@ -181,11 +181,13 @@ _STREAMED: Final = 1 << 25
 
 
 def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
-    """What a kernel has to convert an operand to; None where loading it gives that already."""
+    """What a kernel has to convert an operand to; None where loading or storing it gives that."""
     if wanted is None or kind is wanted or kind.is_complex:
         return None if wanted is None or kind is wanted else wanted
     if wanted.is_complex:
         return wanted
+    if kind is float64 and wanted.is_float and wanted.itemsize < float32.itemsize:
+        return None  # by single precision it would be rounded twice
     return None if kind.register is wanted.register else wanted.register
 
 
