@@ -82,6 +82,19 @@ def test_threads_do_not_meet() -> None:
             check(a, values)
 
 
+def test_nothing_is_copied_from_the_host(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that a user has recorded would do so again, when nothing is there any more."""
+    a = random_matrix(11, 10, "float32")
+    layout = direct_layout(11, 10, dtypes.float32, device.capabilities)
+    assert layout is not None
+    with portable.use(device.name):
+        given, values = device.from_numpy(a), device.empty((1, 10), dtypes.float32)
+        with monkeypatch.context() as refusing:
+            refusing.setattr(type(device), "from_numpy", None)
+            directly(Asked(device, given, values, check_finite=False), layout)
+        check(a, device.to_numpy(values)[0])
+
+
 def test_progress_tells_of_every_stage(device: Device) -> None:
     told: list[tuple[str, float]] = []
     a = random_matrix(9, 9, "float32")

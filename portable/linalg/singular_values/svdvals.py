@@ -20,7 +20,7 @@ from portable.linalg.bands.band import chase
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, require_finite
 from portable.linalg.base.operands import common_dtype
-from portable.linalg.dense.kernels import load_dense, store_values
+from portable.linalg.dense.kernels import load_dense, put_number, store_values
 from portable.linalg.dense.reduction import SCALED_TO, reduced
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.products.repeats import cached_plan
@@ -186,10 +186,11 @@ def _new_plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: 
     each = tuple(_Own(*(x[number] for x in all_own)) for number in range(matrices))
 
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())  # of scaled singular values
-    most = device.from_numpy(np.full(1, bound, kind.numpy))
+    most = device.empty((1,), kind)
 
     def enqueue() -> None:
         """All steps, and the values of the bidiagonal matrices that they leave."""
+        put_number[1](most, bound)  # a graph would copy it from where the host had it once
         launch = bidiagonalize[groups(count, matrices), rows_held.items]
         for first in range(-1, n) if count > 1 else (-1,):
             last = first + 1 if count > 1 else n
@@ -383,7 +384,7 @@ def _staged(asked: Asked) -> Iterator[Callable[[], None]]:
 SINGULAR_VALUES: Final = Ways[Asked, Callable[[], None]](
     "singular values",
     Way("by rotations", "jacobi_svdvals", _by_rotations),
-    Way("directly", "load_dense bidiagonalize bisect store_values", _straight),
+    Way("directly", "load_dense put_number bidiagonalize bisect store_values", _straight),
     Way(
         "in stages",
         "load_dense factor_panel apply_reflectors store_band vector_packs ring_packs bisect",
