@@ -200,6 +200,7 @@ def test_reductions_by_a_namespaces_own_functions(ours: Device) -> None:
     close(portable.fuse(space.sum)(above), np.sum(A > 0))
     close(portable.fuse(lambda v: v.sum(0, None, None, True))(x), np.sum(A, 0)[None])
     close(portable.fuse(lambda v: v.max(1, None, True))(x), np.max(A, 1)[:, None])
+    close(portable.fuse(lambda v: np.sum(v, 0, None, None, True))(x), np.sum(A, 0)[None])
 
 
 def test_arguments_by_name(ours: Device) -> None:
@@ -264,6 +265,13 @@ def test_refusals(ours: Device) -> None:
         (xp.count_nonzero, UnsupportedError, "count_nonzero: a fused"),
         (lambda v: xp.reshape(v, (-1,)), AttributeError, "x.size"),
         (lambda v: v.flatten(), AttributeError, r"test_fuse.py:\d+: x.flatten"),
+        (lambda v: v.max(0, None, False, 9), TypeError, "max.. takes from 1 to 4"),
+        (
+            lambda v: portable.xp("cpu:native").std(v),
+            UnsupportedError,
+            r"test_fuse.py:\d+: numpy.std",
+        ),
+        (lambda v: np.max(v, 0, initial=9), UnsupportedError, "max with initial: a fused"),
         (lambda v: v + other, TypeError, "pass arrays as arguments"),
         (lambda v: 3, LaunchError, "returns 3"),
         (lambda v: (v, v, v, v, v), LaunchError, "5 results"),

@@ -158,11 +158,24 @@ _CAN: Final = (
 
 def _reduction_method(name: str) -> Callable[..., Any]:
     """The method of that name, whose parameters are in NumPy's order."""
-    further = ("dtype", "out", "keepdims") if name in _SUMMING else ("out", "keepdims")
 
-    def method(self: Traced, axis: Any = None, *rest: Any, **options: Any) -> Traced:
-        return self._reduced(name, axis, **dict(zip(further, rest, strict=False)), **options)
+    def summing(
+        self: Traced,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **others: Any,
+    ) -> Traced:
+        return self._reduced(name, axis, keepdims, dtype=dtype, out=out, **others)
 
+    def choosing(
+        self: Traced, axis: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+    ) -> Traced:
+        return self._reduced(name, axis, keepdims, out=out, **others)
+
+    method: Callable[..., Any] = summing if name in _SUMMING else choosing
+    method.__name__ = method.__qualname__ = name
     return method
 
 
@@ -248,7 +261,7 @@ def refuse(what: str, error: type[Exception] = UnsupportedError) -> NoReturn:
 
 def _is_library(frame: FrameType) -> bool:
     name = str(frame.f_globals.get("__name__", ""))
-    return name.partition(".")[0] in ("portable", "numpy")
+    return name.partition(".")[0] in ("array_api_compat", "numpy", "portable")
 
 
 class Traced(Operators, Expression):
@@ -304,8 +317,8 @@ class Traced(Operators, Expression):
     def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
         """NumPy's other functions: a few element-wise ones, and reductions."""
         name = _SYNONYMS.get(function.__name__, function.__name__)
-        if name in REDUCTIONS and len(args) <= 2:
-            return getattr(args[0], name)(*args[1:], **options)
+        if name in REDUCTIONS:
+            return getattr(Traced, name)(*args, **options)
         if name not in _FUNCTIONS:
             refuse(f"numpy.{function.__name__}")
         return _FUNCTIONS[name](*args, **options)
@@ -317,8 +330,9 @@ class Traced(Operators, Expression):
         return self._reduced(name, axis, keepdims, dtype=dtype)
 
     def _reduced(self, name: str, axis: Any, keepdims: bool = False, **others: Any) -> Traced:
-        if any(x is not None and x is not np._NoValue for x in others.values()):
-            refuse(f"{name} with {', '.join(others)}")
+        given = [k for k, x in others.items() if x is not None and x is not np._NoValue]
+        if given:
+            refuse(f"{name} with {', '.join(given)}")
         if self.weak:
             refuse(f"{name} of a number")
         return self.trace.reduced(name, self, axis, bool(keepdims))
