@@ -11,7 +11,7 @@ from array_api_compat import device as device_of_library
 
 from portable import namespace, registry
 from portable.backend import Device
-from portable.dtypes import dtype
+from portable.dtypes import bool_, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.reducing import segmented_reduce
@@ -250,6 +250,8 @@ class CSR:
         ------
         ShapeError
             For other shapes.
+        DTypeError
+            For bools by bools.
         """
         if isinstance(x, CSR):
             return self._times(x)
@@ -262,6 +264,7 @@ class CSR:
                 f"a sparse matrix of shape {self.shape} times an array of shape {tuple(x.shape)}; "
                 f"expected ({self.shape[1]},) or ({self.shape[1]}, k)"
             )
+        _refuse_bools(self.data, x)
         if len(x.shape) == 1:
             starts = self._starts(products.share_of_group(self.device)) if self._uneven else None
             return products.by_vector(*self._parts, x, starts)
@@ -334,6 +337,7 @@ class CSR:
     def __add__(self, other: Any) -> CSR:
         """The sum of two sparse matrices; columns of each row come in order then."""
         _same_shape(self, other)
+        _refuse_bools(self.data, other.data)
         return CSR(*algebra.added(self._parts, other._parts, self.shape), self.shape, check=False)
 
     def __sub__(self, other: Any) -> CSR:
@@ -344,6 +348,7 @@ class CSR:
     def _times(self, other: CSR) -> CSR:
         if self.shape[1] != other.shape[0]:
             raise ShapeError(f"sparse matrices of shapes {self.shape} and {other.shape} in A @ B")
+        _refuse_bools(self.data, other.data)
         shape = self.shape[0], other.shape[1]
         return CSR(*algebra.multiplied(self._parts, other._parts, shape), shape, check=False)
 
@@ -396,11 +401,13 @@ class CSR:
             return array_namespace(self.data).sum(self.data)
         if axis not in (-2, -1, 0, 1):
             raise ValueError(f"axis={axis}; a matrix has 0 (sums of columns) and 1 (of rows)")
+        _refuse_bools(self.data)
         rows = self if axis % 2 else self.T
         return segmented_reduce(rows.data, rows.offsets)
 
     def diagonal(self) -> Any:
         """The elements on the main diagonal, as an array of shape ``(min(m, n),)``."""
+        _refuse_bools(self.data)
         found = algebra.kept(self._parts, algebra.rows_of(self._parts) == self.columns)
         return segmented_reduce(found.data, found.offsets)[: min(self.shape)]
 
@@ -426,6 +433,14 @@ def _number(x: Any, what: str) -> Any:
         f"{what} of a sparse matrix and {type(x).__name__}: x is a number; write A @ x for a "
         "product, A.toarray() * x element by element"
     )
+
+
+def _refuse_bools(*numbers: Any) -> None:
+    """Refuses what kernels do not add up."""
+    if all(dtype(x.dtype) is bool_ for x in numbers):
+        raise DTypeError(
+            "sparse matrices of bools are not added up or multiplied; write A.astype(xp.int32)"
+        )
 
 
 def _same_shape(a: CSR, b: Any) -> None:

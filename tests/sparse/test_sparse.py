@@ -224,6 +224,23 @@ def test_rows_columns_and_elements(device: Device) -> None:
 
 
 @pytest.mark.needs_processor
+def test_bools_are_refused() -> None:
+    a = CSR.from_scipy(scipy.sparse.csr_matrix(np.eye(3, dtype=bool)))
+    ones, numbers = np.ones((3, 3), bool), a.astype(np.int32)
+    for refused in (
+        lambda: a @ a,
+        lambda: a @ ones,
+        lambda: a @ ones[0],
+        lambda: a + a,
+        lambda: a.sum(0),
+        a.diagonal,
+    ):
+        with pytest.raises(DTypeError, match=r"write A\.astype\(xp\.int32\)"):
+            refused()
+    np.testing.assert_array_equal((a @ numbers).toarray(), np.eye(3))
+    np.testing.assert_array_equal(numbers @ ones[0], [1, 1, 1])
+
+
 def test_what_has_no_sparse_result() -> None:
     a = CSR.from_scipy(matrix(3, 4, 0.5, "float32"), device="cpu")
     for wrong in (lambda: a + 1, lambda: np.ones((3, 4)) - a, lambda: a - np.ones((3, 4))):
