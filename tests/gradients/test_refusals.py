@@ -109,6 +109,12 @@ def sums_so_far(x, total, y):
 
 
 @pt.kernel
+def what_is_left(x, total, y):
+    i = kl.global_id(0)
+    y[i] = kl.atomic_sub(total, 0, x[i])
+
+
+@pt.kernel
 def bits(x, y):
     i = kl.global_id(0)
     y[i] = kl.bitcast(kl.bitcast(x[i], kl.u64) ^ 1, kl.f64) + kl.bitcast(x[i], kl.f64)
@@ -117,9 +123,10 @@ def bits(x, y):
 @pytest.mark.parametrize(
     ("kernel", "count", "reason"),
     [
-        (tickets, 3, "atomic_add returns"),
+        (tickets, 3, "an atomic operation returns"),
         (greatest, 2, "atomic_max"),
-        (sums_so_far, 3, "atomic_add returns"),
+        (sums_so_far, 3, "an atomic operation returns"),
+        (what_is_left, 3, "an atomic operation returns"),
     ],
 )
 def test_lines_without_gradients(kernel: Any, count: int, reason: str) -> None:

@@ -24,7 +24,7 @@ from portable.gradients.adjoint.gathers import (
 from portable.gradients.adjoint.hoisting import after_loops
 from portable.gradients.adjoint.logs import with_logs
 from portable.gradients.adjoint.memory import Gathering, Memory
-from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.names import ORDERED_BY_CHANCE, Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_tiles import in_registers, without_last_barrier
 from portable.gradients.adjoint.padding import ROW, additions_to_rows, padded
 from portable.gradients.adjoint.reexecution import covered, refuse_stale
@@ -215,7 +215,7 @@ def _refuse_order(body: s.Block) -> None:
     for x in all_statements(body):
         if isinstance(x, s.Atomic) and x.var is not None:
             refuse(
-                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items",
+                ORDERED_BY_CHANCE,
                 x,
                 "work out places that do not depend on it, and keep them in an array",
             )

@@ -15,7 +15,7 @@ from typing import Final
 from portable.dtypes import DType
 from portable.errors import Location
 from portable.gradients.adjoint.activity import Activity
-from portable.gradients.adjoint.names import Names, adjoint_type, refuse, zero
+from portable.gradients.adjoint.names import ORDERED_BY_CHANCE, Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import kernel as k
@@ -23,7 +23,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Layout, Vector
 
 _Of = Callable[[e.Expression], e.Expression]
-_ADDS: Final = ("add", "sub")
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ class Memory:
     ) -> tuple[list[s.Statement], e.Expression | None]:
         """Takes the adjoint of what was written; None where it is nought."""
         into = self._adjoints.get(x.array)
-        if isinstance(x, s.Atomic) and (x.op not in _ADDS or x.var is not None):
+        if isinstance(x, s.Atomic) and (x.op != "add" or x.var is not None):
             self._refuse_atomic(x)
         if into is None or not x.array.dtype.real.is_float:
             return [], None
@@ -281,12 +280,9 @@ class Memory:
         through = x.array in self._adjoints or self._activity.depends(x.value)
         if not through and not (x.var is not None and x.array.dtype.real.is_float):
             return
-        if x.op in _ADDS:
-            reason = (
-                f"through what kl.atomic_{x.op} returns, which depends on the order of work-items"
-            )
-        else:
-            reason = f"of kl.atomic_{x.op}, which does not say whose value was taken"
+        reason = f"of kl.atomic_{x.op}, which does not say whose value was taken"
+        if x.op == "add":
+            reason = ORDERED_BY_CHANCE
         refuse(reason, x, "gradients go through kl.atomic_add and kl.atomic_sub, unused otherwise")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import KernelError, Location
@@ -12,6 +12,11 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, all_statements, constant
 from portable.lang.ir.types import ValueType, Vector, scalar_of
+
+ORDERED_BY_CHANCE: Final = (
+    "through what an atomic operation returns, which depends on the order of work-items"
+)
+"""Why a line has no gradient. The line shows the operation: `atomic_sub` of floats is an "add"."""
 
 
 class Names:
