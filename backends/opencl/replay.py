@@ -233,7 +233,7 @@ class Replay:
         self._work: Final = work
         self._new_pool: Final = new_pool
         self._warm = False
-        self._captured: tuple[bytes, CapturedQueue] | None = None
+        self._captured: tuple[bytes, CapturedQueue | None] | None = None
         """What is enqueued, and what holds its kernels and memory: threads see both or none."""
 
     def __call__(self) -> None:
@@ -249,12 +249,12 @@ class Replay:
             self._work()
             self._warm = True
 
-    def _capture(self) -> tuple[bytes, CapturedQueue]:
-        """The job; an empty one if the work does more than launch."""
+    def _capture(self) -> tuple[bytes, CapturedQueue | None]:
+        """The job; an empty one, which holds no memory, if the work does more than launch."""
         queue = CapturedQueue(self._runtime, self._new_pool)
         try:
             with self._runtime.chosen(queue):
                 self._work()
         except NotCapturedError:
-            return b"", queue
+            return b"", None
         return queue.job(), queue

@@ -530,6 +530,7 @@ def test_work_that_copies_is_done_as_it_is(opencl: Any) -> None:
     for _ in range(4):
         again()
     assert host == [1, 2, 3, 4]
+    assert again._captured == (b"", None)  # no memory that nothing uses
 
 
 def test_what_a_driver_says_of_captured_launches_is_raised(

@@ -415,6 +415,13 @@ def k_from_static_loop(x):
     x[0] = from_static_loop(x[0])
 
 
+def k_two_lambdas(x):
+    f = lambda y: y + 1  # noqa: E731
+    if x[0] > 0:
+        f = lambda y: y + 2  # noqa: E731
+    x[0] = f(x[0])  # here f(x[0])
+
+
 NAMES = [
     (k_undefined, "not defined", ""),
     (k_captured, "TABLE, a list", "keyword-only"),
@@ -456,6 +463,7 @@ NAMES = [
     (k_infinite_recursion, "calls itself", "inlined"),
     (k_from_loop, "return inside a run-time loop", "break"),
     (k_from_static_loop, "return out of a loop", "after the loop"),
+    (k_two_lambdas, "makes f the lambda of line ", "before the branch"),
 ]
 
 

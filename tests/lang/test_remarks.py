@@ -95,4 +95,12 @@ def test_work_items_that_leave_an_array_are_remarked(device: Device) -> None:
     text = str(caught[0].message)
     assert "over 20 work-items along dimension 0" in text
     assert "leave x, whose extent is 16" in text
-    assert "if kl.global_id(0) < x.shape[1]: around it" in text
+    assert "later; launch 16, or write if kl.global_id(0) < x.shape[1]: around it" in text
+
+
+@pytest.mark.needs_compiler
+def test_launches_over_an_empty_array_are_to_be_skipped(device: Device) -> None:
+    """No launch is of 0 work-items."""
+    empty = pt.asarray(np.zeros((8, 0), np.float32), device=device)
+    with pytest.warns(Remark, match="whose extent is 0, .* later; skip the launch, or write if"):
+        unguarded[(1, 8), None].lower(empty, 1)

@@ -573,6 +573,8 @@ def describe(x: object) -> str:
             return f"{x.first.ndim}-d {x.first.array.space} array of {x.kind.__name__}"
         case DType():
             return f"the dtype {x.short}"
+        case Closure():
+            return x.label
         case _:
             word = word_of(x)
             if word:

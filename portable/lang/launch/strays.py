@@ -52,10 +52,11 @@ def remark_strays(
 def _beyond(name: str, stray: Stray, extent: int, size: int) -> str:
     """How many work-items are launched over how much, and what to do."""
     array, dim = stray.array.name, stray.dim
+    fitting = f"launch {extent}" if extent else "skip the launch"
     return (
         f"kernel {name!r} is launched over {size} work-items along dimension {dim}, and here they "
-        f"leave {array}, whose extent is {extent}, which may crash this process later; launch "
-        f"{extent}, or write if kl.global_id({dim}) < {array}.shape[{stray.axis}]: around it"
+        f"leave {array}, whose extent is {extent}, which may crash this process later; "
+        f"{fitting}, or write if kl.global_id({dim}) < {array}.shape[{stray.axis}]: around it"
     )
 
 

@@ -140,7 +140,7 @@ def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) ->
     extents, steps = (source.extents[d] or 1 for d in dims), map(source.step, dims)
     box = Box(dims, tuple(extents), tuple(steps), layout.swizzle)
     at = tuple(_narrow(source.starts[d]) for d in dims)
-    target = x.target.array, tuple(start for start in x.target.starts)
+    target = x.target.array, x.target.starts
     boxes = ((source.array, box),)
     return s.Instruction(f"tensor.load.{len(dims)}", (), at, (target, completion), x.loc, boxes)
 
@@ -200,8 +200,7 @@ class _Lowering:
     def _named(self, region: e.Region, loc: Location, head: list[s.Statement]) -> e.Region:
         """The region with its starts worked out once."""
         starts: list[e.Expression] = []
-        for start in region.starts:
-            value = start
+        for value in region.starts:
             if isinstance(value, e.Const):
                 starts.append(value)
                 continue
@@ -310,8 +309,7 @@ class _Lowering:
     def _fits(self, tile: _Tile) -> e.Expression:
         """Whether the whole tile lies inside the global array; the same for the workgroup."""
         conditions: list[e.Expression] = []
-        for dim, first in enumerate(tile.outside.starts):
-            start = first
+        for dim, start in enumerate(tile.outside.starts):
             last = e.Binary("sub", self._extent(tile, dim), self._const(tile.outside.span(dim)))
             if self._facts.bounds(start).low < 0:
                 conditions.append(e.Compare("ge", start, self._const(0)))
