@@ -81,12 +81,15 @@ class _Bound:
 
 
 class BoundNamespace(_Bound):
-    """An Array API namespace whose creation functions use one device unless told otherwise.
+    """An Array API namespace whose functions make their results on one device.
+
+    Creation functions take another one by name.
 
     Parameters
     ----------
     device : Device
-        The device; everything but creation is its namespace's own.
+        The device. Functions other than creation are its namespace's own, called with the device
+        as the library's current one where that decides where results are made.
     api_version : str, optional
         Of the standard; by default the latest that the namespace follows.
     """
