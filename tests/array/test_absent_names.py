@@ -9,7 +9,13 @@ import pytest
 import portable
 import portable.array as xp
 from portable import numerics, primitives
-from portable.absent_names import _OF_MATRICES, NUMERICS, STANDARD
+from portable.absent_names import (
+    _OF_MATRICES,
+    KERNELS_AND_GRADIENTS,
+    NUMERICS,
+    PARALLEL,
+    STANDARD,
+)
 from portable.backend import Device
 
 
@@ -56,7 +62,8 @@ def test_numerics_are_all_named() -> None:
 
 
 def test_the_standards_words_are_there() -> None:
-    said = [*STANDARD.values(), *_OF_MATRICES.values()]
+    tables = STANDARD, _OF_MATRICES, KERNELS_AND_GRADIENTS, PARALLEL
+    said = [words for table in tables for words in table.values()]
     for word in re.findall(r"(xp|portable)((?:\.\w+)+)", " ".join(said)):
         found = xp if word[0] == "xp" else portable
         for part in word[1].split(".")[1:]:
