@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, lru_cache, update_wrapper, wraps
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class _Bound:
             attribute = _bound(attribute, self._device)
             setattr(self, name, attribute)
         elif self._of_several and callable(attribute) and not isinstance(attribute, type):
-            attribute = _on_device(attribute, self._device)
+            attribute = _OnDevice(attribute, self._device)
             setattr(self, name, attribute)
         return attribute
 
@@ -195,15 +195,23 @@ def _refuse_huge(shape: Any) -> None:
         bytes_of(extents, 1)
 
 
-def _on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any]:
-    """A function of arrays whose results are made on the device."""
+class _OnDevice:
+    """A function of arrays whose results are made on the device, with what else it has."""
 
-    @wraps(function)
-    def on_this_device(*args: Any, **kwargs: Any) -> Any:
-        with device.stream_scope():
-            return function(*args, **kwargs)
+    def __init__(self, function: Callable[..., Any], device: Device) -> None:
+        update_wrapper(self, function, updated=())
+        self._device = device
 
-    return on_this_device
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self._device.stream_scope():
+            return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Such as `reduce` and `at` of CuPy's `add`."""
+        if name == "__wrapped__":  # not there yet, as in a copy that is being made
+            raise AttributeError(name)
+        attribute = getattr(self.__wrapped__, name)
+        return _OnDevice(attribute, self._device) if callable(attribute) else attribute
 
 
 def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:

@@ -268,6 +268,7 @@ class _OneOfTwo(SimulatorDevice):
         def negative(x: object) -> int:
             return self.current
 
+        negative.reduce, negative.nin = negative, 1  # type: ignore[attr-defined]
         return SimpleNamespace(
             __array_api_version__="2024.12", negative=negative, linalg=SimpleNamespace(inv=negative)
         )
@@ -279,7 +280,8 @@ def test_functions_of_arrays_make_their_results_on_the_namespaces_device(
     device = _OneOfTwo()
     monkeypatch.setattr(registry, "devices_of_backend", lambda name: (device, device))
     xp = namespace.BoundNamespace(device)
-    assert xp.negative(2) == xp.linalg.inv(2) == 1
+    assert xp.negative(2) == xp.linalg.inv(2) == xp.negative.reduce(2) == xp.negative.nin == 1
+    assert xp.negative.__name__ == "negative"
     assert _OneOfTwo.current == 0
 
 
