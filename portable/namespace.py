@@ -101,7 +101,7 @@ class BoundNamespace(_Bound):
             self.__array_api_version__ = _checked_version(self._namespace, api_version)
         if self._gives_lists:
             for name in ("meshgrid", "broadcast_arrays"):
-                setattr(self, name, _in_list(getattr(self._namespace, name)))
+                setattr(self, name, _in_list(getattr(self, name)))
 
     @cached_property
     def fft(self) -> Any:

@@ -268,9 +268,16 @@ class _OneOfTwo(SimulatorDevice):
         def negative(x: object) -> int:
             return self.current
 
+        def several(*x: object) -> tuple[int, ...]:
+            return (self.current,) * len(x)
+
         negative.reduce, negative.nin = negative, 1  # type: ignore[attr-defined]
         return SimpleNamespace(
-            __array_api_version__="2024.12", negative=negative, linalg=SimpleNamespace(inv=negative)
+            __array_api_version__="2024.12",
+            negative=negative,
+            linalg=SimpleNamespace(inv=negative),
+            meshgrid=several,
+            broadcast_arrays=several,
         )
 
 
@@ -282,6 +289,8 @@ def test_functions_of_arrays_make_their_results_on_the_namespaces_device(
     xp = namespace.BoundNamespace(device)
     assert xp.negative(2) == xp.linalg.inv(2) == xp.negative.reduce(2) == xp.negative.nin == 1
     assert xp.negative.__name__ == "negative"
+    earlier = namespace.BoundNamespace(device, "2024.12")
+    assert earlier.meshgrid(2, 3) == earlier.broadcast_arrays(2, 3) == [1, 1]
     assert _OneOfTwo.current == 0
 
 
