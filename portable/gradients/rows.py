@@ -11,8 +11,9 @@ import numpy as np
 from portable.gradients.adjoint.host_values import value_of
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.walks import all_statements
 
 Rows = dict[Array, set[int] | None]
 """By arrays: their rows, None for all."""

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple, NoReturn
 from portable.errors import KernelError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, children, operands, subexpressions
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, children, operands, subexpressions
 
 __all__ = ["check"]
 

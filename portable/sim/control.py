@@ -10,8 +10,8 @@ import numpy as np
 
 from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, in_rounds
+from portable.lang.ir.walks import all_statements
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
 from portable.sim.copies import Copies

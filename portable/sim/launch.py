@@ -16,8 +16,9 @@ import numpy as np
 
 from portable.errors import LaunchError, Location
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements
 from portable.sim.clocks import WARPGROUP, Clock, Threads, WorkgroupClock
 from portable.sim.errors import OtherAccess, WorkItemId
 from portable.sim.values import Active, LoopMasks, Value

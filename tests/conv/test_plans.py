@@ -17,7 +17,7 @@ from portable.conv.method import Epilogue
 from portable.conv.route import method_of
 from portable.dtypes import bfloat16, float16
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.walks import all_statements
 
 from .reference import Case, bounds, gradients, results
 

@@ -15,7 +15,8 @@ from portable.errors import UnsupportedError
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import map_block
 from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,

@@ -13,8 +13,9 @@ from portable.backend import Capabilities
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Layout, StrideClass
+from portable.lang.ir.walks import all_statements
 from portable.lang.tiles.copies import lower_copies
 from tests.support import irbuilder as ir
 from tests.support.compilers import (

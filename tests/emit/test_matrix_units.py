@@ -16,7 +16,8 @@ from portable.dtypes import DType
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import all_statements
 from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
 from portable.lang.tiles import lower, lower_matrices

@@ -14,7 +14,7 @@ from portable.backend.capabilities import INTEL_CPU
 from portable.errors import KernelError, PortableError
 from portable.lang.emit import generate
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.walks import all_statements
 from tests.gradients import test_loops as loops
 from tests.gradients import test_straight_line as straight
 from tests.gradients.further_field import product_by_tiles

@@ -18,7 +18,7 @@ from portable.gradients.adjoint.assemble import Adjoint
 from portable.gradients.adjoint.strips import Turns
 from portable.gradients.derived import Derived
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.walks import all_statements
 from tests.gradients import test_loops as loops
 from tests.gradients.field import layer_norm, numbers
 from tests.support.differences import assert_gradients, gradients_of, small_strips

@@ -20,8 +20,8 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import all_expressions, all_statements
 from portable.lang.ir.types import Vector
+from portable.lang.ir.walks import all_expressions, all_statements
 from portable.lang.library.elementary import ELEMENTARY, coefficients
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.operators import lower_functions

@@ -10,7 +10,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.walks import all_statements
 from tests.support.item_loops import counting, looped, loops_of
 
 ITEMS = 64

@@ -16,8 +16,9 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import BINDS, BLOCK, READS, UPDATES, roles_of
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import (
-    Kernel,
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Scope, ValueType
+from portable.lang.ir.walks import (
     all_expressions,
     all_statements,
     map_block,
@@ -25,7 +26,6 @@ from portable.lang.ir.kernel import (
     map_memory,
     map_operands,
 )
-from portable.lang.ir.types import Array, Scope, ValueType
 from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
 from portable.lang.tiles import lower

@@ -15,7 +15,8 @@ import portable as pt
 from portable import lang as kl
 from portable.backend import Device
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import all_statements
 from portable_backends.simulator.backend import SimulatorDevice
 from tests.support.item_loops import (
     LoopingSimulator,

@@ -12,7 +12,7 @@ from portable import dtypes as dt
 from portable import sim
 from portable.dtypes import DType
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
+from portable.lang.ir.walks import all_statements
 from portable.linalg import band_to_bidiagonal, dense_to_band
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch

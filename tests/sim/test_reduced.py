@@ -12,8 +12,9 @@ from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_expressions, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Vector
+from portable.lang.ir.walks import all_expressions, all_statements
 from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
 from portable_backends.simulator.backend import SimulatorDevice

@@ -18,7 +18,8 @@ from portable import sim
 from portable.backend import Capabilities
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, constant
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import constant
 from portable.lang.tiles import lower
 from portable.sim.errors import FaultError
 from tests.support.faults import Change, given, one_slot_on, planted, renamed, without

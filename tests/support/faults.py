@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, constant, map_block, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import constant
+from portable.lang.ir.walks import map_block, map_expression, map_operands
 
 Change = Callable[[s.Statement], s.Block]
 

@@ -21,7 +21,8 @@ from portable.backend import Capabilities, Device
 from portable.lang import emit
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_blocks, map_expression, map_operands
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import all_statements, map_blocks, map_expression, map_operands
 from portable.lang.passes import reduced
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.work_items import in_loops

@@ -5,8 +5,9 @@ from __future__ import annotations
 from portable.gradients.adjoint.names import is_float
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, names_in, operands, reads
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, names_in, operands, reads
 
 
 class Activity:

@@ -39,8 +39,10 @@ from portable.gradients.adjoint.workgroup_sums import written_out
 from portable.lang.checks import check
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, cast
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import cast
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import names_in, reads
+from portable.lang.ir.walks import names_in, reads
 
 
 def without_overwritten(body: s.Block, cells: frozenset[str], after: Iterable[str] = ()) -> s.Block:

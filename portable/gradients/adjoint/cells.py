@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from portable.gradients.adjoint.flatten import set_in
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 
 _JUMPS = s.Break | s.Continue | s.Return
@@ -71,11 +71,11 @@ class _Settling:
                 return y
             return self._value(y, known)
 
-        made = k.map_operands(x, change)
+        made = walks.map_operands(x, change)
         return made if made is not x else replace(x)  # type: ignore[type-var]
 
     def _value(self, x: e.Expression, known: _Known) -> e.Expression:
-        return k.map_expression(
+        return walks.map_expression(
             x, lambda y: known.get(y.name, y) if isinstance(y, e.Variable) else _folded(y)
         )
 
@@ -115,7 +115,7 @@ class _Settling:
 
 
 def _is_number(x: e.Expression) -> bool:
-    return k.constant_of(x) is not None
+    return nodes.constant_of(x) is not None
 
 
 def _unchanged(body: s.Block, after: _Known) -> set[str]:
@@ -130,7 +130,10 @@ def _unchanged(body: s.Block, after: _Known) -> set[str]:
             begun.setdefault(read.name, x.var.name)
         assigned |= {v.name for v in x.sets()} | set_in(*x.blocks())
     times = Counter(
-        name for x in k.all_statements(body) for y in k.reads(x) for name in k.names_in(y)
+        name
+        for x in walks.all_statements(body)
+        for y in walks.reads(x)
+        for name in walks.names_in(y)
     )
     return {
         name
@@ -161,16 +164,16 @@ def _without(block: s.Block, cells: set[str]) -> s.Block:
 def _folded(x: e.Expression) -> e.Expression:
     """A sum without what is nought."""
     if isinstance(x, e.Binary) and x.op == "add":
-        if k.constant_of(x.x) == 0:
+        if nodes.constant_of(x.x) == 0:
             return x.y
-        if k.constant_of(x.y) == 0:
+        if nodes.constant_of(x.y) == 0:
             return x.x
     return x
 
 
 def jumps(x: s.Statement) -> bool:
     """Whether a statement, or one in it, leaves a loop's round or the kernel."""
-    return any(isinstance(y, _JUMPS) for y in k.all_statements((x,)))
+    return any(isinstance(y, _JUMPS) for y in walks.all_statements((x,)))
 
 
 def _forget(known: _Known, names: set[str]) -> None:

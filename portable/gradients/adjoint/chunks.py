@@ -16,7 +16,8 @@ from portable.gradients.adjoint.names import Names
 from portable.gradients.adjoint.rounds import Rounds, integer_type, trips
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import map_block
 
 
 def in_chunks(program: Kernel, names: Names) -> Kernel:

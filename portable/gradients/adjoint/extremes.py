@@ -15,7 +15,8 @@ from portable.gradients.adjoint.names import zero
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, names_in, reads
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import all_statements, names_in, reads
 
 
 def extremes(loop: Rounds, kernel: Kernel) -> dict[int, tuple[e.Variable, e.Variable]]:

@@ -12,11 +12,12 @@ from dataclasses import replace
 from portable.gradients.adjoint.names import Names, is_float, refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 
 
-def flat(kernel: k.Kernel, names: Names) -> k.Kernel:
+def flat(kernel: Kernel, names: Names) -> Kernel:
     """A kernel without jumps as such a program."""
     made = _Flat(names, frozenset(x.name for x in kernel.variables))
     return replace(kernel, body=tuple(made.block(kernel.body)))
@@ -24,7 +25,7 @@ def flat(kernel: k.Kernel, names: Names) -> k.Kernel:
 
 def set_in(*blocks: s.Block) -> set[str]:
     """The names of the variables that blocks may give new values to."""
-    return {v.name for block in blocks for x in k.all_statements(block) for v in x.sets()}
+    return {v.name for block in blocks for x in walks.all_statements(block) for v in x.sets()}
 
 
 class _Flat:
@@ -57,7 +58,7 @@ class _Flat:
             case Rounds():
                 self._rounds(x)
             case _:
-                made = k.map_operands(x, lambda y: self._operand(y, x))
+                made = walks.map_operands(x, lambda y: self._operand(y, x))
                 if made.blocks():
                     hint = "give the kernel an adjoint of your own by portable.custom_vjp"
                     refuse(f"through {type(x).__name__}", x, hint)
@@ -86,7 +87,7 @@ class _Flat:
     def _value(self, x: e.Expression, at: s.Statement) -> e.Expression:
         """A name or number for a float, an expression of names for anything else."""
         if not is_float(x.type):
-            return k.map_expression(x, lambda y: self._leaf(y, at))
+            return walks.map_expression(x, lambda y: self._leaf(y, at))
         made = self._step(x, at)
         if isinstance(made, e.Const | e.Variable):
             return made
@@ -99,10 +100,10 @@ class _Flat:
     def _step(self, x: e.Expression, at: s.Statement) -> e.Expression:
         """The operation of a value, on names and numbers."""
         if not is_float(x.type):
-            return k.map_expression(x, lambda y: self._leaf(y, at))
+            return walks.map_expression(x, lambda y: self._leaf(y, at))
         if isinstance(x, e.Variable):
             return self._leaf(x, at)
-        return k.map_children(x, lambda y: self._value(y, at))
+        return walks.map_children(x, lambda y: self._value(y, at))
 
     def _leaf(self, x: e.Expression, at: s.Statement) -> e.Expression:
         if not isinstance(x, e.Variable):
@@ -148,9 +149,9 @@ class _Flat:
 
     def _cells_read(self, block: s.Block) -> list[e.Variable]:
         cells: dict[str, e.Variable] = {}
-        for x in k.all_statements(block):
-            for y in k.operands(x):
-                for z in k.subexpressions(y):
+        for x in walks.all_statements(block):
+            for y in walks.operands(x):
+                for z in walks.subexpressions(y):
                     if isinstance(z, e.Variable) and z.name in self._cells:
                         cells.setdefault(z.name, z)
         return list(cells.values())

@@ -17,8 +17,9 @@ from portable.dtypes import DType, uint32, uint64
 from portable.errors import Location
 from portable.gradients.adjoint.own_elements import linear, resolved_index, values_of
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
 
 _MOST_MOVES: Final = 9
@@ -51,7 +52,7 @@ class Moved:
         return tuple(e.WorkItem("global_id", dim, kind) for dim in self.dims)
 
 
-def gatherable(program: k.Kernel, arrays: Sequence[Array], dims: int) -> list[Moved]:
+def gatherable(program: Kernel, arrays: Sequence[Array], dims: int) -> list[Moved]:
     """Those arrays of a flat program that are read so, and are not written.
 
     Parameters
@@ -62,8 +63,8 @@ def gatherable(program: k.Kernel, arrays: Sequence[Array], dims: int) -> list[Mo
     dims : int
         How many dimensions the ndrange has.
     """
-    statements = list(k.all_statements(program.body))
-    places = {x.word for x in k.all_expressions(program.body) if isinstance(x, e.WorkItem)}
+    statements = list(walks.all_statements(program.body))
+    places = {x.word for x in walks.all_expressions(program.body) if isinstance(x, e.WorkItem)}
     together = any(x.together() != "work_item" for x in statements)
     shared = any(x.space == "local" for x in program.arrays)
     if together or shared or not places <= {"global_id", "global_size"}:
@@ -78,12 +79,12 @@ def gatherable(program: k.Kernel, arrays: Sequence[Array], dims: int) -> list[Mo
     return [x for x in moved if x is not None]
 
 
-def _moved(program: k.Kernel, array: Array, dims: int) -> Moved | None:
+def _moved(program: Kernel, array: Array, dims: int) -> Moved | None:
     values = values_of(program)
     order: tuple[int, ...] | None = None
     moves: list[tuple[int, ...]] = []
     loads: dict[int, int] = {}
-    for x in k.all_statements(program.body):
+    for x in walks.all_statements(program.body):
         if not isinstance(x, s.Load) or x.array is not array:
             continue
         parts = [_part(i) for i in resolved_index(x.index, values)]
@@ -126,9 +127,9 @@ def moved_back(
         return places[x.dim] if x.word == "global_id" else sizes[x.dim]
 
     def change(x: s.Statement) -> s.Block:
-        return (k.map_operands(x, lambda y: k.map_expression(y, other)),)
+        return (walks.map_operands(x, lambda y: walks.map_expression(y, other)),)
 
-    return k.map_block(body, change)
+    return walks.map_block(body, change)
 
 
 def within(places: Sequence[e.Expression], sizes: Sequence[e.Expression]) -> e.Expression:
@@ -155,5 +156,6 @@ def conditional(condition: e.Expression, body: s.Block, loc: Location) -> s.Bloc
 
 def _divides(x: e.Expression) -> bool:
     return any(
-        isinstance(y, e.Binary) and y.op in ("floordiv", "mod", "div") for y in k.subexpressions(x)
+        isinstance(y, e.Binary) and y.op in ("floordiv", "mod", "div")
+        for y in walks.subexpressions(x)
     )

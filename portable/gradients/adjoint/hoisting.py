@@ -11,8 +11,8 @@ from functools import reduce
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, map_block, names_in
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, map_block, names_in
 
 
 def after_loops(

@@ -14,8 +14,9 @@ from portable.gradients.adjoint.reexecution import stale
 from portable.gradients.adjoint.stack import Stack
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import map_block
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from portable.gradients.adjoint.activity import Activity
 from portable.gradients.adjoint.names import ORDERED_BY_CHANCE, Names, adjoint_type, refuse, zero
 from portable.gradients.adjoint.own_elements import own_elements
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 
 _Of = Callable[[e.Expression], e.Expression]
@@ -47,7 +48,7 @@ class Gathering:
         if id(x) not in self.loads:
             return ()
         assert isinstance(self.total.type, DType)
-        value = k.cast(adjoint, self.total.type)
+        value = nodes.cast(adjoint, self.total.type)
         return (s.Assign(self.total, e.Binary("add", self.total, value), x.loc),)
 
 
@@ -80,7 +81,7 @@ class Memory:
 
     def __init__(
         self,
-        kernel: k.Kernel,
+        kernel: Kernel,
         gradients: Mapping[str, Array],
         activity: Activity,
         names: Names,
@@ -95,7 +96,7 @@ class Memory:
         self._activity: Final = activity
         self._adjoints: dict[Array, Array] = {}
         self._alone: Final = own_elements(kernel, dims)
-        self._written = {y for x in k.all_statements(kernel.body) for y in x.written()}
+        self._written = {y for x in walks.all_statements(kernel.body) for y in x.written()}
         for x in kernel.parameters:
             if isinstance(x, Array) and x.name in gradients:
                 self._adjoints[x] = gradients[x.name]
@@ -145,7 +146,7 @@ class Memory:
             size *= extent
         if x.space == "local":
             wide = self._kernel.workgroup
-            step, start = wide[0] * wide[1] * wide[2], k.linear_local_id(wide, kind)
+            step, start = wide[0] * wide[1] * wide[2], linear_local_id(wide, kind)
         var = self._names.variable("element", kind)
         element = Vector(x.dtype, x.lanes) if x.lanes > 1 else x.dtype
         store = s.Store(x, unravelled(var, x.shape), zero(element), loc)
@@ -182,7 +183,7 @@ class Memory:
             return self._add(x, into, index, adjoint)
         out: list[s.Statement] = []
         for lane in range(adjoint.type.lanes):
-            out += self._add(x, into, k.neighbour(index, x.axis, lane), e.Lane(adjoint, lane))
+            out += self._add(x, into, nodes.neighbour(index, x.axis, lane), e.Lane(adjoint, lane))
         return tuple(out)
 
     def _is_shared(self, x: s.Load) -> bool:
@@ -199,7 +200,7 @@ class Memory:
             if into.dtype.is_complex:
                 return self._add(x, into, x.index, adjoint)
         total = self.total(into, index)
-        value = k.cast(adjoint, into.dtype.register)
+        value = nodes.cast(adjoint, into.dtype.register)
         return (s.Assign(total, e.Binary("add", total, value), x.loc),)
 
     def total(self, into: Array, index: tuple[int, ...]) -> e.Variable:
@@ -215,7 +216,7 @@ class Memory:
     ) -> s.Block:
         index, component = _component(x, into, index)
         kind = into.dtype.real.register
-        value = k.cast(adjoint, kind)
+        value = nodes.cast(adjoint, kind)
         if x.array.space == "private" or x.array in self._alone:
             old = self._names.variable("sum", value.type)
             load = s.Load(old, into, index, x.loc, component=component)
@@ -252,7 +253,7 @@ class Memory:
         lanes: list[e.Expression] = []
         for lane in range(kind.lanes):
             axis = x.axis if isinstance(x, s.Store) else -1
-            made, adjoint = self._take(x, into, k.neighbour(index, axis, lane), kind.dtype)
+            made, adjoint = self._take(x, into, nodes.neighbour(index, axis, lane), kind.dtype)
             out += made
             lanes.append(adjoint)
         return out, e.MakeVector(tuple(lanes), kind)
@@ -272,7 +273,7 @@ class Memory:
         kept = self.gathering is not None and x.array.space == "global"
         if isinstance(x, s.Store) and not kept:
             out.append(s.Store(into, index, zero(wide), x.loc, component=component))
-        taken = k.cast(variable, kind.dtype if isinstance(kind, Vector) else kind)
+        taken = nodes.cast(variable, kind.dtype if isinstance(kind, Vector) else kind)
         return out, taken
 
     def _refuse_atomic(self, x: s.Atomic) -> None:

@@ -10,8 +10,10 @@ from portable.dtypes import DType, float16, float32
 from portable.errors import KernelError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, constant
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import constant
 from portable.lang.ir.types import ValueType, Vector, scalar_of
+from portable.lang.ir.walks import all_statements
 
 ORDERED_BY_CHANCE: Final = (
     "through what an atomic operation returns, which depends on the order of work-items"

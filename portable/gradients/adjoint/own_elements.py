@@ -6,8 +6,9 @@ from portable.gradients.adjoint.names import is_float
 from portable.gradients.adjoint.rounds import Rounds, integer_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_expression, names_in, subexpressions
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.walks import all_statements, map_expression, names_in, subexpressions
 
 
 def own_elements(kernel: Kernel, dims: int) -> frozenset[Array]:

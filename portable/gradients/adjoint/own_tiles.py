@@ -13,8 +13,10 @@ from portable.gradients.adjoint.names import Names, zero
 from portable.gradients.adjoint.own_elements import resolved_index
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, constant_of, map_block
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import constant_of
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, map_block
 
 
 def in_registers(

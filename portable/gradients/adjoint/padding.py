@@ -15,8 +15,9 @@ from portable.gradients.adjoint.strips import counted, number_of
 from portable.lang.emit.statements import atomic_runs
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_block
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, map_block
 
 ROW: Final = 4
 """Numbers of a padded row."""

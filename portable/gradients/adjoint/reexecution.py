@@ -22,8 +22,9 @@ from portable.gradients.adjoint.names import refuse
 from portable.gradients.adjoint.rounds import Rounds
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.walks import all_statements
 
 _MOST: Final = 1 << 23
 """Work-items times elements that are looked at."""

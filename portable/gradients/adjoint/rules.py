@@ -13,7 +13,7 @@ from typing import Final
 
 from portable.gradients.adjoint.names import adjoint_type, is_float, zero
 from portable.lang.ir import expressions as e
-from portable.lang.ir.kernel import cast, compare, constant
+from portable.lang.ir.nodes import cast, compare, constant
 from portable.lang.ir.types import Vector, scalar_of
 
 X = e.Expression

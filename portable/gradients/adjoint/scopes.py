@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 
 
-def kept_in_variables(kernel: k.Kernel, names: Names) -> k.Kernel:
+def kept_in_variables(kernel: Kernel, names: Names) -> Kernel:
     """The kernel with such names as variables, which begin as nought."""
     escaping: dict[str, e.Variable] = {}
     _look(kernel.body, set(), {}, escaping)
@@ -19,17 +20,19 @@ def kept_in_variables(kernel: k.Kernel, names: Names) -> k.Kernel:
     cells = {name: names.variable(name, var.type) for name, var in escaping.items()}
 
     def change(x: s.Statement) -> s.Block:
-        made = k.map_operands(x, lambda y: k.map_expression(y, read))
+        made = walks.map_operands(x, lambda y: walks.map_expression(y, read))
         bound = [v for v in x.binds() if v.name in cells]
         if not bound:
             return (made,)
         if isinstance(made, s.Let):
             return (s.Assign(cells[x.binds()[0].name], made.value, x.loc),)
         kept = {v: names.variable(v.name, v.type) for v in bound}
-        made = k.map_operands(
+        made = walks.map_operands(
             x,
             lambda y: (
-                kept[y] if isinstance(y, e.Variable) and y in kept else k.map_expression(y, read)
+                kept[y]
+                if isinstance(y, e.Variable) and y in kept
+                else walks.map_expression(y, read)
             ),
         )
         return (made, *(s.Assign(cells[v.name], kept[v], x.loc) for v in bound))
@@ -37,7 +40,7 @@ def kept_in_variables(kernel: k.Kernel, names: Names) -> k.Kernel:
     def read(x: e.Expression) -> e.Expression:
         return cells.get(x.name, x) if isinstance(x, e.Variable) else x
 
-    body = k.map_block(kernel.body, change)
+    body = walks.map_block(kernel.body, change)
     first = tuple(s.Assign(x, zero(x.type), kernel.loc) for x in cells.values())
     variables = (*kernel.variables, *cells.values())
     return replace(kernel, body=(*first, *body), variables=variables)
@@ -64,8 +67,8 @@ def _look(
     here = set(seen)
     for x in block:
         variables = {v.name: v for v in x.binds()}
-        for y in k.operands(x):
-            for name in k.names_in(y) - variables.keys():
+        for y in walks.operands(x):
+            for name in walks.names_in(y) - variables.keys():
                 if name in bound and name not in here:
                     escaping[name] = bound[name]
         bound.update(variables)

@@ -14,7 +14,8 @@ from portable.errors import Location
 from portable.gradients.adjoint.names import Names
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, cast
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import cast
 from portable.lang.ir.types import Array, Vector, lanes_of, scalar_of
 
 

@@ -17,15 +17,16 @@ from portable.gradients.adjoint.gathers import within
 from portable.gradients.adjoint.names import Names
 from portable.gradients.adjoint.own_elements import own_in_workgroup
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 
 _ROUNDS: Final = 8
 """What a loop whose rounds nobody knows is taken to have."""
 
 
-def additions(kernel: k.Kernel, arrays: Sequence[Array], *, any_element: bool) -> dict[Array, int]:
+def additions(kernel: Kernel, arrays: Sequence[Array], *, any_element: bool) -> dict[Array, int]:
     """The arrays to which an adjoint only adds atomically, and how often each work-item may.
 
     Parameters
@@ -45,7 +46,7 @@ def additions(kernel: k.Kernel, arrays: Sequence[Array], *, any_element: bool) -
 
 
 def counted(
-    kernel: k.Kernel, arrays: Sequence[Array], counts: Callable[[s.Atomic], bool]
+    kernel: Kernel, arrays: Sequence[Array], counts: Callable[[s.Atomic], bool]
 ) -> dict[Array, int]:
     """How many additions that count each work-item makes, about, to arrays that are only added to.
 
@@ -58,7 +59,9 @@ def counted(
     counts : callable
         Whether an addition counts.
     """
-    other = {y for x in k.all_statements(kernel.body) if not _is_addition(x) for y in x.touched()}
+    other = {
+        y for x in walks.all_statements(kernel.body) if not _is_addition(x) for y in x.touched()
+    }
     numbers = {x: 0 for x in arrays if x not in other}
     for x, times in _rounds_of(kernel.body):
         if isinstance(x, s.Atomic) and x.array in numbers and counts(x):
@@ -99,7 +102,7 @@ class Turns:
         elements of their own; many had better not wait for what they load.
     """
 
-    kernel: k.Kernel
+    kernel: Kernel
     dims: int
     sizes: Sequence[e.Variable]
     copies: Mapping[Array, Array]
@@ -152,7 +155,7 @@ class Turns:
             self._words |= {(word, dim): value for word, value in named.items()}
             self._words["global_id", dim] = points[dim]
         before = self._taken()
-        body = k.map_block(self.kernel.body, self._moved)
+        body = walks.map_block(self.kernel.body, self._moved)
         if self.kernel.exact:
             inside = within(points[: self.dims], self.sizes[: self.dims])
             body = (s.If(inside, body, (), loc),)
@@ -164,7 +167,7 @@ class Turns:
         def place(y: e.Expression) -> e.Expression:
             return self._words.get((y.word, y.dim), y) if isinstance(y, e.WorkItem) else y
 
-        made = k.map_operands(x, lambda y: k.map_expression(y, place))
+        made = walks.map_operands(x, lambda y: walks.map_expression(y, place))
         if isinstance(made, s.Atomic) and made.array in self.copies:
             return self._added(made)
         return (made,)

@@ -8,7 +8,8 @@ from typing import Final
 from portable.gradients.adjoint.names import Names, refuse, zero
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, cast, linear_id, sub_group_local_id
+from portable.lang.ir.kernel import Kernel, linear_id, sub_group_local_id
+from portable.lang.ir.nodes import cast
 
 
 def sub_group_shares(

@@ -28,14 +28,15 @@ from portable.gradients.adjoint.stack import Stack
 from portable.gradients.adjoint.sub_groups import sub_group_shares
 from portable.gradients.adjoint.unused import needed
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Vector
 
 
 def exposed(block: s.Block) -> list[e.Variable]:
     """Those variables, in order; names that are bound in it are none."""
-    bound = {v.name for x in k.all_statements(block) for v in x.binds()}
+    bound = {v.name for x in walks.all_statements(block) for v in x.binds()}
     variables: dict[str, e.Variable] = {}
     _look(block, set(bound), variables)
     return list(variables.values())
@@ -44,8 +45,8 @@ def exposed(block: s.Block) -> list[e.Variable]:
 def _look(block: s.Block, given: set[str], variables: dict[str, e.Variable]) -> set[str]:
     """Adds what is read without a value; what surely has one after the block."""
     for x in block:
-        for y in k.reads(x):
-            for z in k.subexpressions(y):
+        for y in walks.reads(x):
+            for z in walks.subexpressions(y):
                 if isinstance(z, e.Variable) and z.name not in given:
                     variables.setdefault(z.name, z)
         if isinstance(x, s.If):
@@ -103,7 +104,7 @@ class Level:
 
     def of(self, x: e.Expression) -> e.Expression:
         """An expression of the program in the names of this level."""
-        return k.map_expression(
+        return walks.map_expression(
             x, lambda y: self.env.get(y.name, y) if isinstance(y, e.Variable) else y
         )
 
@@ -141,7 +142,7 @@ class Sweeps:
 
     def __init__(
         self,
-        kernel: k.Kernel,
+        kernel: Kernel,
         names: Names,
         activity: Activity,
         memory: Memory,
@@ -215,7 +216,7 @@ class Sweeps:
         def change(y: e.Expression) -> e.Expression:
             return bound[y] if isinstance(y, e.Variable) and y in bound else level.of(y)
 
-        made = k.map_operands(x, change)
+        made = walks.map_operands(x, change)
         if made is x:  # each is an object of its own, by which it is known later
             made = replace(x)  # type: ignore[type-var]
         level.env.update({v.name: new for v, new in bound.items()})
@@ -300,12 +301,12 @@ class Sweeps:
         self._depth += 1
         body = self._both(x.body, at, x.loc)
         self._depth -= 1
-        if any(isinstance(y, s.Barrier) for y in k.all_statements(x.body)):
+        if any(isinstance(y, s.Barrier) for y in walks.all_statements(x.body)):
             body = (s.Barrier(x.loc), *body)
         after = {v.name for v in self._adjoints.values()} | level.adjoints.all_names()
         after |= self._memory.sums()
         live = needed(body, self._memory.roots(), cells=after)
-        assigned = {v.name for y in k.all_statements(x.body) for v in y.sets()}
+        assigned = {v.name for y in walks.all_statements(x.body) for v in y.sets()}
         return Round(var, [v for v in exposed(live) if v.name in assigned], live)
 
     def _backwards(self, block: s.Block, level: Level) -> s.Block:
@@ -317,7 +318,7 @@ class Sweeps:
         late: list[s.Store] = []
         for x in reversed(block):
             made = self._back(x, level)
-            if late and any(_may_meet(y, late) for y in k.all_statements(made)):
+            if late and any(_may_meet(y, late) for y in walks.all_statements(made)):
                 out += late
                 late.clear()
             out += made

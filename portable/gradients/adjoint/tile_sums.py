@@ -21,9 +21,9 @@ from portable.gradients.adjoint.memory import unravelled
 from portable.gradients.adjoint.names import Names, is_float, zero
 from portable.gradients.adjoint.own_elements import Term, linear, resolved
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import linear_local_id
+from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.types import Array, Layout, Vector
 
 _FEWEST: Final = 4
@@ -87,7 +87,7 @@ class TileSums:
         The names that steps bound before, by those that they bind in sums.
     """
 
-    def __init__(self, kernel: k.Kernel, tiles: Sequence[Array], names: Names) -> None:
+    def __init__(self, kernel: Kernel, tiles: Sequence[Array], names: Names) -> None:
         self.arrays: list[Array] = []
         self.cells: list[e.Variable] = []
         self.again: dict[str, str] = {}
@@ -105,12 +105,14 @@ class TileSums:
 
     def put(self, body: s.Block) -> s.Block:
         """The body with sums for the additions to those tiles of which all can be replaced."""
-        self._values = {x.var.name: x.value for x in k.all_statements(body) if isinstance(x, s.Let)}
+        self._values = {
+            x.var.name: x.value for x in walks.all_statements(body) if isinstance(x, s.Let)
+        }
         self._uniform = {x.name for x in self._kernel.parameters if isinstance(x, e.Variable)}
-        self._written = {y for x in k.all_statements(body) for y in x.written()}
+        self._written = {y for x in walks.all_statements(body) for y in x.written()}
         result: dict[int, list[_Addition]] = {}
         self._look(body, result)
-        all_of = [x for x in k.all_statements(body) if isinstance(x, s.Atomic)]
+        all_of = [x for x in walks.all_statements(body) if isinstance(x, s.Atomic)]
         known = {id(x.atomic) for several in result.values() for x in several}
         left = {x.array for x in all_of if id(x) not in known}
         for loop, several in result.items():
@@ -141,7 +143,8 @@ class TileSums:
     def _is_plain(self, x: s.Statement) -> bool:
         """Whether a loop holds nothing but loads, steps and additions."""
         return all(
-            isinstance(y, s.Let | s.Load | s.For) or _is_addition(y) for y in k.all_statements((x,))
+            isinstance(y, s.Let | s.Load | s.For) or _is_addition(y)
+            for y in walks.all_statements((x,))
         )
 
     def _additions(self, loop: s.For) -> list[_Addition]:
@@ -186,7 +189,7 @@ class TileSums:
         return _Counter(x.var, int(bounds[0] or 0), int(bounds[1] or 0))
 
     def _number(self, x: e.Expression) -> float | None:
-        return k.constant_of(resolved(x, self._values))
+        return nodes.constant_of(resolved(x, self._values))
 
     def _part(self, x: e.Expression, inside: set[str]) -> tuple[Term | None, int, int] | None:
         """The term that an index is, its sign and what is added."""
@@ -210,7 +213,7 @@ class TileSums:
         """The names that work-items leave a copy of; None where something cannot be worked out."""
         bound = {x.var.name for x in steps} | inside
         copies: dict[str, e.Variable] = {}
-        asked = [value, *(y for step in steps for y in k.reads(step))]
+        asked = [value, *(y for step in steps for y in walks.reads(step))]
         if not all(self._can_move(y, bound, copies) for y in asked):
             return None
         for x in steps:
@@ -224,7 +227,7 @@ class TileSums:
         """Whether something else than the work-item itself may change an array in the meantime."""
         if array.space == "global":
             return array in self._written
-        return any(array in x.written() for x in k.all_statements((outer,)))
+        return any(array in x.written() for x in walks.all_statements((outer,)))
 
     def _can_move(self, x: e.Expression, bound: set[str], copied: dict[str, e.Variable]) -> bool:
         """Whether another work-item can work an expression out; notes what it needs a copy of."""
@@ -238,7 +241,7 @@ class TileSums:
             return resolved is not None and self._can_move(resolved, bound, copied)
         if isinstance(x, e.WorkItem):
             return x.word in _UNIFORM or x.word in ("local_id", "global_id")
-        return all(self._can_move(y, bound, copied) for y in k.children(x))
+        return all(self._can_move(y, bound, copied) for y in walks.children(x))
 
     # -- what replaces it --------------------------------------------------------------------
 
@@ -415,7 +418,7 @@ class TileSums:
                 return fresh[y.name]
             if y.name in self._uniform or is_float(y.type):
                 return y
-            return k.map_expression(self._values[y.name], change)
+            return walks.map_expression(self._values[y.name], change)
 
         out: list[s.Statement] = []
         number: e.Expression = e.Const(0, kind)
@@ -432,19 +435,19 @@ class TileSums:
 
             bound = {step.var.name: made}
             out.append(
-                k.map_operands(
+                walks.map_operands(
                     step,
                     lambda y, bound=bound: (  # type: ignore[misc]
                         bound[y.name]
                         if isinstance(y, e.Variable) and y.name in bound
-                        else k.map_expression(y, change)
+                        else walks.map_expression(y, change)
                     ),
                 )
             )
             fresh[step.var.name] = made
             self.again[made.name] = step.var.name
         assert x.atomic.value is not None
-        return out, k.map_expression(x.atomic.value, change)
+        return out, walks.map_expression(x.atomic.value, change)
 
     def _turned(self, body: s.Block) -> s.Block:
         """The body with tiles column by column that neighbours read along columns.
@@ -471,7 +474,7 @@ class TileSums:
                 layout = replace(array.layout, strides=array.layout.strides[::-1])
                 turned[array] = replace(array, layout=layout)
         self.arrays += turned.values()
-        return k.map_block(body, lambda x: (k.map_memory(x, lambda y: turned.get(y, y)),))
+        return walks.map_block(body, lambda x: (walks.map_memory(x, lambda y: turned.get(y, y)),))
 
     def _address(self, x: s.Load, strides: Sequence[int]) -> Mapping[Term | None, int]:
         """By how much a load's address grows with each term."""
@@ -484,7 +487,7 @@ class TileSums:
 
 def _changed_in(loop: s.For) -> set[str]:
     """The names that a loop binds or sets."""
-    inner = k.all_statements((loop,))
+    inner = walks.all_statements((loop,))
     return {v.name for x in inner for v in (*x.binds(), *x.sets())}
 
 
@@ -505,14 +508,14 @@ def _with_loops(
 
 def _leading_to(value: e.Expression, outer: s.For) -> tuple[s.Let | s.Load, ...]:
     """The steps in a loop by which a value is worked out, in order."""
-    steps = [x for x in k.all_statements((outer,)) if isinstance(x, s.Let | s.Load)]
-    needed = k.names_in(value)
+    steps = [x for x in walks.all_statements((outer,)) if isinstance(x, s.Let | s.Load)]
+    needed = walks.names_in(value)
     out: list[s.Let | s.Load] = []
     for x in reversed(steps):
         if x.var.name in needed:
             out.append(x)
-            for y in k.reads(x):
-                needed |= k.names_in(y)
+            for y in walks.reads(x):
+                needed |= walks.names_in(y)
     return tuple(reversed(out))
 
 

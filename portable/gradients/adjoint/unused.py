@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import names_in, reads
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import names_in, reads
 
 
 def needed(

@@ -15,8 +15,9 @@ from typing import Final
 from portable.dtypes import DType
 from portable.gradients.adjoint.names import Names, zero
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel, linear_local_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import Array, Layout, ValueType
 
 _Pairs = Sequence[tuple[s.WorkgroupReduce, Array]]
@@ -29,10 +30,10 @@ _IN_SUB_GROUPS: Final[dict[str, s.SubGroupOp]] = {
 }
 
 
-def written_out(kernel: k.Kernel, names: Names) -> k.Kernel:
+def written_out(kernel: Kernel, names: Names) -> Kernel:
     """The kernel without `WorkgroupReduce`."""
     options = replace(kernel.options, whole_reductions=False)
-    if not any(isinstance(x, s.WorkgroupReduce) for x in k.all_statements(kernel.body)):
+    if not any(isinstance(x, s.WorkgroupReduce) for x in walks.all_statements(kernel.body)):
         return replace(kernel, options=options)
     made = _Reductions(kernel, names)
     body = made.block(kernel.body)
@@ -49,17 +50,17 @@ _MOST_TOGETHER: Final = 1 << 14
 class _Reductions:
     """Writes them out, those that follow each other together; all share pieces of local memory."""
 
-    def __init__(self, kernel: k.Kernel, names: Names) -> None:
+    def __init__(self, kernel: Kernel, names: Names) -> None:
         self._names = names
         self._kind = kernel.index_type
         self._width = kernel.sub_group_size
         self._items = prod(kernel.workgroup)
         self._parts = -(-self._items // self._width)
-        self._item = k.linear_local_id(kernel.workgroup, kernel.index_type)
+        self._item = linear_local_id(kernel.workgroup, kernel.index_type)
         self._part, self._lane = self._item, zero(kernel.index_type)
         if self._width > 1:
-            self._part = k.sub_group_id(kernel, kernel.index_type)
-            self._lane = k.sub_group_local_id(kernel, kernel.index_type)
+            self._part = sub_group_id(kernel, kernel.index_type)
+            self._lane = sub_group_local_id(kernel, kernel.index_type)
         self._rooms: dict[tuple[DType, int], Array] = {}
 
     def rooms(self) -> tuple[Array, ...]:
@@ -72,12 +73,12 @@ class _Reductions:
         waiting: list[s.WorkgroupReduce] = []
         for x in body:
             if not isinstance(x, s.WorkgroupReduce):
-                out += (*self._together(waiting), k.map_blocks(x, self.block))
+                out += (*self._together(waiting), walks.map_blocks(x, self.block))
                 waiting = []
                 continue
             bound = {y.var.name for y in waiting}
             most = _MOST_TOGETHER // (self._parts * 8)
-            if len(waiting) >= most or not k.names_in(x.value).isdisjoint(bound):
+            if len(waiting) >= most or not walks.names_in(x.value).isdisjoint(bound):
                 out += self._together(waiting)
                 waiting = []
             waiting.append(x)

@@ -13,8 +13,9 @@ from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, sub_group_id
+from portable.lang.ir.kernel import Kernel, sub_group_id
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
+from portable.lang.ir.walks import all_statements
 from portable.lang.passes.delays import delayed
 
 _ALIGNMENT = 128

@@ -12,7 +12,7 @@ from portable.lang.emit.context import Code, Context, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import neighbour
+from portable.lang.ir.nodes import neighbour
 from portable.lang.ir.types import Array, Vector, scalar_of
 
 _CARRIERS: Final = {2: "uint", 4: "uint2", 8: "uint4"}

@@ -20,8 +20,9 @@ from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements, linear_id, names_in, reads
+from portable.lang.ir.kernel import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
+from portable.lang.ir.walks import all_statements, names_in, reads
 from portable.lang.passes.bindings import active_items
 from portable.lang.passes.delays import FACTORS
 

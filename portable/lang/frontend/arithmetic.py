@@ -25,7 +25,7 @@ from portable.lang.frontend.conversion import (
 )
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number, items_in, like
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel
+from portable.lang.ir import nodes
 from portable.lang.ir.elementwise import FUNCTIONS, Function
 from portable.lang.ir.types import Vector
 from portable.lang.words.word import word_of
@@ -316,7 +316,7 @@ def constant_like(x: Value | Complex, number: int) -> Any:
     """A number in the type of `x`."""
     if isinstance(x, Complex):
         return Complex(constant_like(x.real, number), constant_like(x.imag, 0))
-    return Value(kernel.constant(number, x.type), x.weak, x.slots)
+    return Value(nodes.constant(number, x.type), x.weak, x.slots)
 
 
 def call(builder: Builder, name: str, *numbers: Number) -> Any:
@@ -333,7 +333,7 @@ def call(builder: Builder, name: str, *numbers: Number) -> Any:
     _check_function(builder, function, values[0])
     kind = values[0].type
     if function.result == "bool":
-        return Value(e.Call(name, tuple(v.expr for v in values), kernel.like(kind, bool_)))
+        return Value(e.Call(name, tuple(v.expr for v in values), nodes.like(kind, bool_)))
     weak = all(v.weak for v in values)
     slots = frozenset().union(*(v.slots for v in values)) if weak else frozenset()
     return Value(e.Call(name, tuple(v.expr for v in values), kind), weak, slots)

@@ -17,7 +17,7 @@ from portable.lang.frontend.structs import store
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import subexpressions
+from portable.lang.ir.walks import subexpressions
 
 _MOST_REPETITIONS: Final = 2**16
 

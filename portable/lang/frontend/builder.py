@@ -19,8 +19,9 @@ from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
 from portable.lang.ir.facts import Interval, Leaf, interval, known_variables
-from portable.lang.ir.kernel import Options, subexpressions
+from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array, Fragment, ValueType, lanes_of
+from portable.lang.ir.walks import subexpressions
 
 # Where the loop over vectors ends and that over what is left begins: what they do must be alike.
 #

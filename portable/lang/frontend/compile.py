@@ -32,8 +32,9 @@ from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struc
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Variable
-from portable.lang.ir.kernel import Kernel, Options, map_block, names_read
+from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Array, ValueType
+from portable.lang.ir.walks import map_block, names_read
 from portable.system.console import remark
 
 # Helper functions translated by themselves, for passes that put their text in place of calls.

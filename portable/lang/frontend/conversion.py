@@ -24,7 +24,7 @@ from portable.lang.frontend.values import (
     describe,
 )
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel
+from portable.lang.ir import nodes
 from portable.lang.ir.facts import whole
 from portable.lang.ir.types import Vector, vector_type
 from portable.lang.words.word import word_of
@@ -298,8 +298,8 @@ def _limited(x: Value, dtype: dtypes.DType) -> Value:
     """What a float became, limited to what a narrower integer holds."""
     held = whole(dtype)
     if held.low:
-        x = Value(kernel.binary("max", x.expr, held.low))
-    return Value(kernel.binary("min", x.expr, held.high))
+        x = Value(nodes.binary("max", x.expr, held.low))
+    return Value(nodes.binary("min", x.expr, held.high))
 
 
 def constant(builder: Builder, x: Any) -> Any:

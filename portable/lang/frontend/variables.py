@@ -17,7 +17,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import constant, like, splat
+from portable.lang.ir.nodes import constant, like, splat
 from portable.lang.ir.types import ValueType, lanes_of, scalar_of, vector_type
 
 _CONSTANTS: Final = (bool, int, float, complex, str, DType, type(None))

@@ -10,9 +10,10 @@ from typing import Final
 from portable.dtypes import DType, int64, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import ValueType, Vector
+from portable.lang.ir.walks import all_statements
 
 # Bounds of integer expressions, to know which can neither be negative nor wrap.
 #

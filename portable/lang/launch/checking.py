@@ -23,8 +23,10 @@ from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import Kernel, both, constant, map_block, map_regions
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import both, constant
 from portable.lang.ir.types import Array, ValueType, lanes_of
+from portable.lang.ir.walks import map_block, map_regions
 from portable.profiling import reports
 from portable.system.files import fork_safe_lock
 

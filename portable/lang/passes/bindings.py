@@ -11,9 +11,10 @@ from typing import Final
 from portable.dtypes import DType, bool_, int32, uint32
 from portable.errors import Location
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts, whole
+from portable.lang.ir.kernel import Kernel, linear_id, sub_group_id, sub_group_local_id
 from portable.lang.ir.types import ValueType, scalar_of
 from portable.lang.passes.semantics import Semantics
 
@@ -24,25 +25,25 @@ from portable.lang.passes.semantics import Semantics
 # are worked out.
 
 
-def launched_flat(kernel: k.Kernel, semantics: Semantics) -> k.Kernel:
+def launched_flat(kernel: Kernel, semantics: Semantics) -> Kernel:
     """The kernel, launched along one dimension where its sub-groups would not be right else."""
     return replace(kernel, flat=semantics.flat_sub_groups and _needs_flat(kernel))
 
 
-def _needs_flat(kernel: k.Kernel) -> bool:
+def _needs_flat(kernel: Kernel) -> bool:
     """Whether sub-groups are used in a workgroup whose rows they do not divide."""
     size, (x, y, z) = kernel.sub_group_size, kernel.workgroup
-    used = any(isinstance(statement, s.SubGroup) for statement in k.all_statements(kernel.body))
+    used = any(isinstance(statement, s.SubGroup) for statement in walks.all_statements(kernel.body))
     return used and size > 1 and y * z > 1 and x % size != 0
 
 
-def placed(x: e.WorkItem, kernel: k.Kernel) -> e.Expression:
+def placed(x: e.WorkItem, kernel: Kernel) -> e.Expression:
     """A word in terms of those that every language has; itself where it is one."""
     match x.word:
         case "sub_group_local_id":
-            return k.sub_group_local_id(kernel, x.type)
+            return sub_group_local_id(kernel, x.type)
         case "sub_group_id":
-            return k.sub_group_id(kernel, x.type)
+            return sub_group_id(kernel, x.type)
         case "local_id" if kernel.workgroup[x.dim] == 1:
             return e.Const(0, x.type)
         case "local_id" | "global_id" | "global_size" if kernel.flat:
@@ -51,12 +52,12 @@ def placed(x: e.WorkItem, kernel: k.Kernel) -> e.Expression:
             return x
 
 
-def _unfolded(x: e.WorkItem, kernel: k.Kernel) -> e.Expression:
+def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
     """An index of a workgroup that is launched along one dimension."""
     extent = e.Const(kernel.workgroup[x.dim], x.type)
     if x.word == "local_id":
         before = e.Const(prod(kernel.workgroup[: x.dim]), x.type)
-        row = e.Binary("floordiv", k.linear_id(kernel, x.type), before, nonnegative=True)
+        row = e.Binary("floordiv", linear_id(kernel, x.type), before, nonnegative=True)
         return e.Binary("mod", row, extent, nonnegative=True)
     word: e.WorkItemWord = "group_id" if x.word == "global_id" else "num_groups"
     total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), extent)
@@ -82,19 +83,19 @@ def _unfolded(x: e.WorkItem, kernel: k.Kernel) -> e.Expression:
 # work-items go round as often: there a fence, which work-items may reach apart, is enough.
 
 
-def meet_after_barriers(kernel: k.Kernel) -> k.Kernel:
+def meet_after_barriers(kernel: Kernel) -> Kernel:
     """The kernel with a barrier after each branch and loop in which there is one.
 
     The sides of such a branch end in one too, and so do the rounds of such a loop.
     """
     if kernel.workgroup == (1, 1, 1) or not _meets(kernel.body):
         return kernel
-    return replace(kernel, body=k.map_block(kernel.body, _joined))
+    return replace(kernel, body=walks.map_block(kernel.body, _joined))
 
 
 def _meets(block: s.Block) -> bool:
     """Whether work-items meet anywhere in a block."""
-    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in k.all_statements(block))
+    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in walks.all_statements(block))
 
 
 def _joined(statement: s.Statement) -> s.Block:
@@ -133,7 +134,9 @@ def _before_continuing(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
         if isinstance(x, s.Continue):
             out.append(end)
         is_loop = isinstance(x, s.For | s.Loop)
-        out.append(x if is_loop else k.map_blocks(x, lambda inner: _before_continuing(inner, end)))
+        out.append(
+            x if is_loop else walks.map_blocks(x, lambda inner: _before_continuing(inner, end))
+        )
     return tuple(out)
 
 
@@ -188,9 +191,9 @@ class Bindings:
         out: list[s.Statement] = []
         for x in block:
             self.loc = x.loc
-            made = k.map_operands(x, change)
+            made = walks.map_operands(x, change)
             out += self.taken()
-            out.append(k.map_blocks(made, partial(self.changed, change=change)))
+            out.append(walks.map_blocks(made, partial(self.changed, change=change)))
         return tuple(out)
 
 
@@ -205,7 +208,7 @@ def _is_simple(x: e.Expression) -> bool:
 # Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.
 
 
-def end_ranges(kernel: k.Kernel) -> k.Kernel:
+def end_ranges(kernel: Kernel) -> Kernel:
     """The kernel, whose work-items return at once where they are beyond the ndrange."""
     if not kernel.ragged:
         return kernel
@@ -222,18 +225,18 @@ def end_ranges(kernel: k.Kernel) -> k.Kernel:
 # Loops whose variable simply runs up or down to a bound that stays what it is.
 
 
-def lower_loops(kernel: k.Kernel, bindings: Bindings) -> k.Kernel:
+def lower_loops(kernel: Kernel, bindings: Bindings) -> Kernel:
     """The kernel with loops that compare with a fixed bound after adding a constant.
 
     A loop whose step is not a constant, or might carry its variable past the end of its type,
     counts its rounds instead.
     """
     loops = _Loops(kernel, bindings)
-    return replace(kernel, body=k.map_block(kernel.body, loops.statement))
+    return replace(kernel, body=walks.map_block(kernel.body, loops.statement))
 
 
 class _Loops:
-    def __init__(self, kernel: k.Kernel, bindings: Bindings) -> None:
+    def __init__(self, kernel: Kernel, bindings: Bindings) -> None:
         self._mutable = frozenset(kernel.variables)
         self._facts = bindings.facts
         self._bindings = bindings
@@ -258,12 +261,12 @@ class _Loops:
 
     def _fixed(self, x: e.Expression, name: str) -> e.Expression:
         """A bound as it was before the first round; the body may change variables in it."""
-        if not any(part in self._mutable for part in k.subexpressions(x)):
+        if not any(part in self._mutable for part in walks.subexpressions(x)):
             return x
         return self._bindings.bind(x, name)
 
     def _counted(self, x: s.For) -> s.For:
-        kind_of, kind = x.var.type, k.unsigned(x.var.type)
+        kind_of, kind = x.var.type, nodes.unsigned(x.var.type)
         assert isinstance(kind, DType)
         name = x.var.name
         start, stop, step = (
@@ -272,10 +275,10 @@ class _Loops:
         )
         trips = self._bound(self._trips(start, stop, step), f"{name}_trips")
         trip = self._bindings.variable(f"{name}_trip", kind)
-        by = e.Binary("mul", trip, k.reinterpret(step, kind))
-        value = k.reinterpret(e.Binary("add", k.reinterpret(start, kind), by), kind_of)
+        by = e.Binary("mul", trip, nodes.reinterpret(step, kind))
+        value = nodes.reinterpret(e.Binary("add", nodes.reinterpret(start, kind), by), kind_of)
         body = (s.Let(x.var, value, x.loc), *x.body)
-        zero, one = k.constant(0, kind), k.constant(1, kind)
+        zero, one = nodes.constant(0, kind), nodes.constant(1, kind)
         return s.For(trip, zero, trips, one, body, x.loc, x.unroll)
 
     def _bound(self, x: e.Expression, name: str) -> e.Expression:
@@ -284,8 +287,8 @@ class _Loops:
 
     def _trips(self, start: e.Expression, stop: e.Expression, step: e.Expression) -> e.Expression:
         """How many rounds there are; none for a step of 0."""
-        kind = k.unsigned(start.type)
-        low, high, by = (k.reinterpret(x, kind) for x in (start, stop, step))
+        kind = nodes.unsigned(start.type)
+        low, high, by = (nodes.reinterpret(x, kind) for x in (start, stop, step))
         bounds = self._facts.bounds(step)
         up, down = e.Compare("lt", start, stop), e.Compare("gt", start, stop)
         if bounds.low > 0:
@@ -293,18 +296,18 @@ class _Loops:
         negative = e.Unary("neg", by)
         if bounds.high < 0:
             return _rounds(down, e.Binary("sub", low, high), negative)
-        rising = k.compare("gt", step, 0)
-        some = e.Select(rising, up, e.Binary("and", down, k.compare("lt", step, 0)))
+        rising = nodes.compare("gt", step, 0)
+        some = e.Select(rising, up, e.Binary("and", down, nodes.compare("lt", step, 0)))
         gap = e.Select(rising, e.Binary("sub", high, low), e.Binary("sub", low, high))
-        stride = e.Binary("max", e.Select(rising, by, negative), k.constant(1, kind))
+        stride = e.Binary("max", e.Select(rising, by, negative), nodes.constant(1, kind))
         return _rounds(some, gap, stride)
 
 
 def _rounds(some: e.Expression, gap: e.Expression, stride: e.Expression) -> e.Expression:
     """The strides that cover a gap, if there is one."""
-    one = k.constant(1, gap.type)
+    one = nodes.constant(1, gap.type)
     full = e.Binary("quot", e.Binary("sub", gap, one), stride)
-    return e.Select(some, e.Binary("add", full, one), k.constant(0, gap.type))
+    return e.Select(some, e.Binary("add", full, one), nodes.constant(0, gap.type))
 
 
 # Sub-group operations by shuffles, whose source is always a work-item of the sub-group.
@@ -330,29 +333,29 @@ _SOURCES: Final[dict[str, e.BinaryOp]] = {
 }
 
 
-def lower_sub_groups(kernel: k.Kernel, bindings: Bindings) -> k.Kernel:
+def lower_sub_groups(kernel: Kernel, bindings: Bindings) -> Kernel:
     """The kernel with no sub-group operation but ``shuffle``, of numbers, from inside."""
-    if not any(isinstance(x, s.SubGroup) for x in k.all_statements(kernel.body)):
+    if not any(isinstance(x, s.SubGroup) for x in walks.all_statements(kernel.body)):
         return kernel
     lowering = _SubGroups(kernel, bindings)
-    return replace(kernel, body=k.map_block(kernel.body, lowering.statement))
+    return replace(kernel, body=walks.map_block(kernel.body, lowering.statement))
 
 
-def active_items(kernel: k.Kernel) -> e.Expression:
+def active_items(kernel: Kernel) -> e.Expression:
     """How many work-items this one's sub-group has; the workgroup's last may have fewer."""
     size, items = kernel.sub_group_size, prod(kernel.workgroup)
     if items % size == 0:
         return e.Const(size, uint32)
-    before = e.Binary("mul", k.sub_group_id(kernel, uint32), e.Const(size, uint32))
+    before = e.Binary("mul", sub_group_id(kernel, uint32), e.Const(size, uint32))
     left = e.Binary("sub", e.Const(items, uint32), before)
     return e.Binary("min", left, e.Const(size, uint32))
 
 
 class _SubGroups:
-    def __init__(self, kernel: k.Kernel, bindings: Bindings) -> None:
+    def __init__(self, kernel: Kernel, bindings: Bindings) -> None:
         self._size = kernel.sub_group_size
         self._full = prod(kernel.workgroup) % self._size == 0
-        self._own = k.sub_group_local_id(kernel, uint32)
+        self._own = sub_group_local_id(kernel, uint32)
         self._active = active_items(kernel)
         self._bindings = bindings
 
@@ -367,9 +370,9 @@ class _SubGroups:
             shuffle = replace(x, op="shuffle", argument=self._source(x))
             return (*self._bindings.taken(), shuffle)
         kind = x.var.type
-        value = k.cast(x.value, int32) if kind is bool_ else x.value
+        value = nodes.cast(x.value, int32) if kind is bool_ else x.value
         result = self._result(x, value)
-        outcome = k.compare("ne", result, 0) if kind is bool_ else result
+        outcome = nodes.compare("ne", result, 0) if kind is bool_ else result
         return (*self._bindings.taken(), s.Let(x.var, outcome, x.loc))
 
     def _result(self, x: s.SubGroup, value: e.Expression) -> e.Expression:
@@ -382,7 +385,7 @@ class _SubGroups:
     def _source(self, x: s.SubGroup) -> e.Expression:
         """From whom a shuffle takes its value: this work-item, where the other is outside."""
         assert x.argument is not None
-        source = k.cast(x.argument, uint32)
+        source = nodes.cast(x.argument, uint32)
         if isinstance(source, e.Const) and x.op not in _SOURCES and self._full:
             return source if source.value < self._size else self._own
         if x.op in _SOURCES:

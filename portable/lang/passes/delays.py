@@ -23,7 +23,8 @@ from portable.dtypes import uint32
 from portable.errors import LaunchError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, map_blocks
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import all_statements, map_blocks
 
 DELAY: Final = "delay"
 """The instruction; it is given what is the sub-group's own, the place, and the rounds."""

@@ -16,9 +16,10 @@ from typing import Final
 
 from portable import dtypes
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, scalar_of
 from portable.lang.passes.bindings import Bindings
 from portable.lang.tiles.work import substitute
@@ -84,13 +85,13 @@ _FORMATS: Final = {
 }
 
 
-def lower_narrow_floats(kernel: k.Kernel) -> k.Kernel:
+def lower_narrow_floats(kernel: Kernel) -> Kernel:
     """The kernel without these types, if it has them."""
     kernel = _by_single_precision(kernel)
     parameters = [x for x in kernel.parameters if isinstance(x, Array)]
     arrays = [x for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS]
     words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays}
-    rounds = any(_rounds(x) for x in k.all_expressions(kernel.body))
+    rounds = any(_rounds(x) for x in walks.all_expressions(kernel.body))
     if not words and not rounds:
         return kernel
 
@@ -99,7 +100,7 @@ def lower_narrow_floats(kernel: k.Kernel) -> k.Kernel:
             return replace(x, array=words[x.array])
         return _rounded(x)
 
-    body = k.map_block(kernel.body, lambda x: _lowered(x, change))
+    body = walks.map_block(kernel.body, lambda x: _lowered(x, change))
     return replace(
         kernel,
         parameters=tuple(words.get(x, x) if isinstance(x, Array) else x for x in kernel.parameters),
@@ -113,10 +114,10 @@ def _rounds(x: e.Expression) -> bool:
 
 
 def _lowered(x: s.Statement, change: Callable[[e.Expression], e.Expression]) -> s.Block:
-    x = k.map_operands(x, lambda y: k.map_expression(y, change))
+    x = walks.map_operands(x, lambda y: walks.map_expression(y, change))
     match x:
         case s.Load() if x.array.dtype in _FORMATS:
-            raw = e.Variable(f"{x.var.name}_bits", k.like(x.var.type, dtypes.uint32))
+            raw = e.Variable(f"{x.var.name}_bits", nodes.like(x.var.type, dtypes.uint32))
             widened = s.Let(x.var, _number(raw, _FORMATS[x.array.dtype]), x.loc)
             return replace(x, var=raw), widened
         case s.Store() if x.array.dtype in _FORMATS:
@@ -139,19 +140,19 @@ def _rounded(x: e.Expression) -> e.Expression:
 def _number(bits: e.Expression, kind: _Format) -> e.Expression:
     """The number that a word stands for."""
     if kind.single_range:
-        return _bitcast(k.binary("shl", bits, kind.shift), dtypes.float32)
-    magnitude = k.binary("and", bits, kind.sign - 1)
-    small = k.binary("mul", k.cast(magnitude, dtypes.float32), kind.tick)
-    moved = k.binary("shl", magnitude, kind.shift)
-    normal = k.binary("add", moved, kind.rebias)
-    is_normal = k.compare("ge", magnitude, 1 << kind.fraction)
+        return _bitcast(nodes.binary("shl", bits, kind.shift), dtypes.float32)
+    magnitude = nodes.binary("and", bits, kind.sign - 1)
+    small = nodes.binary("mul", nodes.cast(magnitude, dtypes.float32), kind.tick)
+    moved = nodes.binary("shl", magnitude, kind.shift)
+    normal = nodes.binary("add", moved, kind.rebias)
+    is_normal = nodes.compare("ge", magnitude, 1 << kind.fraction)
     value = e.Select(is_normal, normal, _bitcast(small, dtypes.uint32))
-    quiet = k.constant(_INFINITY | 1 << _FRACTION - 1, bits.type)
+    quiet = nodes.constant(_INFINITY | 1 << _FRACTION - 1, bits.type)
     if kind.overflow != kind.nan:
-        at_infinity = k.compare("eq", magnitude, kind.overflow)
-        quiet = e.Select(at_infinity, k.constant(_INFINITY, bits.type), quiet)
-    value = e.Select(k.compare("lt", magnitude, kind.overflow), value, quiet)
-    sign = k.binary("shl", k.binary("and", bits, kind.sign), 32 - kind.words.bits)
+        at_infinity = nodes.compare("eq", magnitude, kind.overflow)
+        quiet = e.Select(at_infinity, nodes.constant(_INFINITY, bits.type), quiet)
+    value = e.Select(nodes.compare("lt", magnitude, kind.overflow), value, quiet)
+    sign = nodes.binary("shl", nodes.binary("and", bits, kind.sign), 32 - kind.words.bits)
     return _bitcast(e.Binary("or", value, sign), dtypes.float32)
 
 
@@ -160,29 +161,29 @@ def _number(bits: e.Expression, kind: _Format) -> e.Expression:
 
 def _bits(x: e.Expression, kind: _Format) -> e.Expression:
     """The word of the nearest number, to even; NaN stays NaN."""
-    bits = _bitcast(k.cast(x, dtypes.float32), dtypes.uint32)
-    magnitude = k.binary("and", bits, _MAGNITUDE)
-    odd = k.binary("and", k.binary("shr", magnitude, kind.shift), 1)
-    half = k.binary("add", odd, (1 << kind.shift - 1) - 1)
-    nearest = k.binary("shr", e.Binary("add", magnitude, half), kind.shift)
+    bits = _bitcast(nodes.cast(x, dtypes.float32), dtypes.uint32)
+    magnitude = nodes.binary("and", bits, _MAGNITUDE)
+    odd = nodes.binary("and", nodes.binary("shr", magnitude, kind.shift), 1)
+    half = nodes.binary("add", odd, (1 << kind.shift - 1) - 1)
+    nearest = nodes.binary("shr", e.Binary("add", magnitude, half), kind.shift)
     bits_so_far: e.Expression = nearest
     if not kind.single_range:
-        nearest = k.binary("sub", nearest, kind.rebias >> kind.shift)
+        nearest = nodes.binary("sub", nearest, kind.rebias >> kind.shift)
         least = kind.rebias + (1 << _FRACTION)
-        small = e.Select(k.compare("lt", magnitude, least), _ticks(magnitude, kind), nearest)
-        bits_so_far = k.binary("min", small, kind.overflow)
+        small = e.Select(nodes.compare("lt", magnitude, least), _ticks(magnitude, kind), nearest)
+        bits_so_far = nodes.binary("min", small, kind.overflow)
     if kind.overflow != kind.nan:
-        is_number = k.compare("le", magnitude, _INFINITY)
-        bits_so_far = e.Select(is_number, bits_so_far, k.constant(kind.nan, bits.type))
-    sign = k.binary("and", k.binary("shr", bits, 32 - kind.words.bits), kind.sign)
+        is_number = nodes.compare("le", magnitude, _INFINITY)
+        bits_so_far = e.Select(is_number, bits_so_far, nodes.constant(kind.nan, bits.type))
+    sign = nodes.binary("and", nodes.binary("shr", bits, 32 - kind.words.bits), kind.sign)
     return e.Binary("or", bits_so_far, sign)
 
 
 def _ticks(magnitude: e.Expression, kind: _Format) -> e.Expression:
     """How often the least number above 0 fits; an adder rounds, where that is the last bit."""
     beyond = kind.tick * 2.0**_FRACTION
-    total = k.binary("add", _bitcast(magnitude, dtypes.float32), beyond)
-    return k.binary("sub", _bitcast(total, dtypes.uint32), _float_bits(beyond))
+    total = nodes.binary("add", _bitcast(magnitude, dtypes.float32), beyond)
+    return nodes.binary("sub", _bitcast(total, dtypes.uint32), _float_bits(beyond))
 
 
 def _float_bits(power: float) -> int:
@@ -198,21 +199,23 @@ def _float_bits(power: float) -> int:
 _LOST: Final = 2**39 - 1
 
 
-def _by_single_precision(kernel: k.Kernel) -> k.Kernel:
+def _by_single_precision(kernel: Kernel) -> Kernel:
     """The kernel whose doubles become singles of few bits before they become halves or narrower."""
-    body = k.map_block(kernel.body, _with_rounding)
-    if not any(_of_double(x) for x in k.all_expressions(body)):
+    body = walks.map_block(kernel.body, _with_rounding)
+    if not any(_of_double(x) for x in walks.all_expressions(body)):
         return kernel
     bindings = Bindings(Facts(kernel))
 
     def single(x: e.Expression) -> e.Expression:
         if not isinstance(x, e.Cast) or not _of_double(x):
             return x
-        near = k.cast(_odd(bindings.name(x.x, "double")), dtypes.float32)
-        return k.cast(replace(x, x=near, type=near.type) if x.storage else near, scalar_of(x.type))
+        near = nodes.cast(_odd(bindings.name(x.x, "double")), dtypes.float32)
+        return nodes.cast(
+            replace(x, x=near, type=near.type) if x.storage else near, scalar_of(x.type)
+        )
 
-    body = bindings.changed(body, lambda x: k.map_expression(x, single))
-    return replace(kernel, body=k.map_block(body, _without_rounding))
+    body = bindings.changed(body, lambda x: walks.map_expression(x, single))
+    return replace(kernel, body=walks.map_block(body, _without_rounding))
 
 
 def _of_double(x: e.Expression) -> bool:
@@ -223,15 +226,15 @@ def _of_double(x: e.Expression) -> bool:
 
 def _odd(x: e.Expression) -> e.Expression:
     bits = _bitcast(x, dtypes.uint64)
-    carried = k.binary("add", k.binary("and", bits, _LOST), _LOST)
-    kept = k.binary("and", e.Binary("or", bits, carried), 2**64 - 1 - _LOST)
+    carried = nodes.binary("add", nodes.binary("and", bits, _LOST), _LOST)
+    kept = nodes.binary("and", e.Binary("or", bits, carried), 2**64 - 1 - _LOST)
     return _bitcast(kept, dtypes.float64)
 
 
 def _with_rounding(x: s.Statement) -> s.Block:
     """A store, of doubles that are rounded to what is stored."""
     if isinstance(x, s.Store) and scalar_of(x.value.type) is dtypes.float64:
-        single = k.like(x.value.type, dtypes.float32)
+        single = nodes.like(x.value.type, dtypes.float32)
         if x.array.dtype.register is dtypes.float32:
             return (replace(x, value=e.Cast(x.value, single, x.array.dtype)),)
     return (x,)
@@ -248,4 +251,4 @@ def _without_rounding(x: s.Statement) -> s.Block:
 
 
 def _bitcast(x: e.Expression, dtype: dtypes.DType) -> e.Expression:
-    return e.Bitcast(x, k.like(x.type, dtype))
+    return e.Bitcast(x, nodes.like(x.type, dtype))

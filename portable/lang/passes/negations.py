@@ -20,9 +20,10 @@ from typing import Final
 
 from portable.dtypes import DType, int32
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Vector, scalar_of
 
 # Rounds constants itself, for compilers that do not find out what their own library gives.
@@ -39,7 +40,7 @@ _ROUNDED: Final[dict[str, Callable[[float], float]]] = {
 }
 
 
-def round_constants(kernel: k.Kernel) -> k.Kernel:
+def round_constants(kernel: Kernel) -> Kernel:
     """The kernel with roundings of constants replaced by what they give."""
     return _with(kernel, _rounded)
 
@@ -58,10 +59,10 @@ def _rounded(x: e.Expression) -> e.Expression:
 # Signed integers wrap: what might leave their range goes by way of unsigned ones, as all wrap.
 
 
-def wrap_signed(kernel: k.Kernel, facts: Facts) -> k.Kernel:
+def wrap_signed(kernel: Kernel, facts: Facts) -> Kernel:
     """The kernel for languages in which signed arithmetic that leaves its range means nothing."""
     wrapping = _Wrapping(facts)
-    return replace(kernel, body=k.map_values(kernel.body, wrapping.expression))
+    return replace(kernel, body=walks.map_values(kernel.body, wrapping.expression))
 
 
 class _Wrapping:
@@ -71,8 +72,8 @@ class _Wrapping:
     def expression(self, x: e.Expression) -> e.Expression:
         """An expression of the same value, without signed arithmetic that may leave its range."""
         if self._may_wrap(x):
-            return k.reinterpret(self._bits(x), x.type)
-        return k.map_children(x, self.expression)
+            return nodes.reinterpret(self._bits(x), x.type)
+        return walks.map_children(x, self.expression)
 
     def _may_wrap(self, x: e.Expression) -> bool:
         match x:
@@ -84,16 +85,16 @@ class _Wrapping:
 
     def _bits(self, x: e.Expression) -> e.Expression:
         """A signed expression's bits, as an unsigned one; sums in sums stay unsigned."""
-        kind = k.unsigned(x.type)
+        kind = nodes.unsigned(x.type)
         match x:
             case e.Const(value=value) | e.Splat(x=e.Const(value=value)):
-                return k.constant(int(value) % 2 ** scalar_of(kind).bits, kind)
+                return nodes.constant(int(value) % 2 ** scalar_of(kind).bits, kind)
             case e.Binary(op="add" | "sub" | "mul" | "shl"):
                 return e.Binary(x.op, self._bits(x.x), self._bits(x.y))
             case e.Unary(op="neg"):
                 return e.Unary("neg", self._bits(x.x))
             case _:
-                return k.reinterpret(self.expression(x), kind)
+                return nodes.reinterpret(self.expression(x), kind)
 
 
 # Keeps bitwise complements of integers out of a compiler that gets them wrong.
@@ -109,11 +110,11 @@ class _Wrapping:
 _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
 
-def lower_complements(kernel: k.Kernel) -> k.Kernel:
+def lower_complements(kernel: Kernel) -> Kernel:
     """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
     if not any(
         isinstance(x, s.Load | s.Atomic) and x.array.dtype.is_integer
-        for x in k.all_statements(kernel.body)
+        for x in walks.all_statements(kernel.body)
     ):
         return kernel
     return _with(kernel, _hidden)
@@ -174,16 +175,16 @@ def unknown_ones(dtype: DType) -> e.Expression:
 # -- negations -------------------------------------------------------------------------------------
 
 
-def keep_negations(kernel: k.Kernel) -> k.Kernel:
+def keep_negations(kernel: Kernel) -> Kernel:
     """The kernel with no product that could turn out to be a negative, if it has barriers."""
-    if not any(isinstance(x, s.Barrier) for x in k.all_statements(kernel.body)):
+    if not any(isinstance(x, s.Barrier) for x in walks.all_statements(kernel.body)):
         return kernel
     return _with(kernel, partial(_kept, fastmath=kernel.options.fastmath))
 
 
-def separate_sines(kernel: k.Kernel) -> k.Kernel:
+def separate_sines(kernel: Kernel) -> Kernel:
     """The kernel with cosines of what its compiler does not know to be a sine's argument."""
-    calls = {x.function for x in k.all_expressions(kernel.body) if isinstance(x, e.Call)}
+    calls = {x.function for x in walks.all_expressions(kernel.body) if isinstance(x, e.Call)}
     return _with(kernel, _separated) if {"sin", "cos"} <= calls else kernel
 
 
@@ -193,13 +194,13 @@ def _separated(x: e.Expression) -> e.Expression:
     return x
 
 
-def plain_negations(kernel: k.Kernel) -> k.Kernel:
+def plain_negations(kernel: Kernel) -> Kernel:
     """The kernel with all that LLVM takes for a negative of an integer written as one."""
     return _with(kernel, _plain)
 
 
-def _with(kernel: k.Kernel, change: Callable[[e.Expression], e.Expression]) -> k.Kernel:
-    body = k.map_values(kernel.body, partial(k.map_expression, change=change))
+def _with(kernel: Kernel, change: Callable[[e.Expression], e.Expression]) -> Kernel:
+    body = walks.map_values(kernel.body, partial(walks.map_expression, change=change))
     return replace(kernel, body=body)
 
 
@@ -208,13 +209,13 @@ def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
         return x
     match x:
         case e.Unary(op="neg"):
-            return _product(x.x, k.constant(-1.0, x.type))
+            return _product(x.x, nodes.constant(-1.0, x.type))
         case e.Binary(op="mul") if _may_be_minus_one(x.x) and _may_be_minus_one(x.y):
             return _product(x.x, x.y)
         case e.Binary(op="div") if _may_be_minus_one(x.y):
             return replace(x, y=_unknown(x.y))
         case e.Binary(op="sub") if _is_no_minuend(x.x, fastmath=fastmath):
-            return _product(_plain_product(x.y), k.constant(-1.0, x.type))
+            return _product(_plain_product(x.y), nodes.constant(-1.0, x.type))
         case e.Binary(op="add"):
             return replace(x, x=_plain_product(x.x), y=_plain_product(x.y))
         case e.Binary(op="sub"):
@@ -226,12 +227,12 @@ def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
 
 
 def _may_be_minus_one(x: e.Expression) -> bool:
-    return k.constant_of(x) in (None, -1)
+    return nodes.constant_of(x) in (None, -1)
 
 
 def _product(x: e.Expression, y: e.Expression) -> e.Expression:
     """A product that LLVM does not simplify, whatever it finds out about the factors."""
-    return e.Call("fma", (x, y, k.constant(-0.0, x.type)), x.type)
+    return e.Call("fma", (x, y, nodes.constant(-0.0, x.type)), x.type)
 
 
 def _plain_product(x: e.Expression) -> e.Expression:
@@ -242,14 +243,14 @@ def _plain_product(x: e.Expression) -> e.Expression:
 
 
 def _is_minus_zero(x: e.Expression) -> bool:
-    value = k.constant_of(x)
+    value = nodes.constant_of(x)
     return value == 0 and math.copysign(1, value) < 0
 
 
 def _unknown(x: e.Expression) -> e.Expression:
     """A number times a one that the compiler does not know of."""
     one = e.Cast(e.Unary("neg", unknown_ones(int32)), scalar_of(x.type))
-    return _product(x, k.splat(one, x.type))
+    return _product(x, nodes.splat(one, x.type))
 
 
 def _plain(x: e.Expression) -> e.Expression:
@@ -265,12 +266,12 @@ def _negated(x: e.Expression) -> e.Expression | None:
         case e.Unary(op="neg"):
             return x.x
         case e.Binary(op="mul"):
-            if k.constant_of(x.x) == _minus_one(x.type):
+            if nodes.constant_of(x.x) == _minus_one(x.type):
                 return x.y
-            return x.x if k.constant_of(x.y) == _minus_one(x.type) else None
+            return x.x if nodes.constant_of(x.y) == _minus_one(x.type) else None
         case e.Binary(op="sub") if _is_no_minuend(x.x):
             return x.y
-        case e.Binary(op="add") if k.constant_of(x.y) == 1:
+        case e.Binary(op="add") if nodes.constant_of(x.y) == 1:
             return x.x.x if isinstance(x.x, e.Unary) and x.x.op == "invert" else None
         case _:
             return None
@@ -279,7 +280,7 @@ def _negated(x: e.Expression) -> e.Expression | None:
 def _is_no_minuend(x: e.Expression, *, fastmath: bool = False) -> bool:
     """Whether a number less another one is its negative: of floats -0 is such, and 0 roughly."""
     whole = scalar_of(x.type).is_integer
-    return k.constant_of(x) == 0 if whole or fastmath else _is_minus_zero(x)
+    return nodes.constant_of(x) == 0 if whole or fastmath else _is_minus_zero(x)
 
 
 def _minus_one(kind: DType | Vector) -> int:

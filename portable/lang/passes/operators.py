@@ -15,9 +15,10 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16, float32
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts, Interval, whole
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 from portable.lang.passes.bindings import Bindings, lower_loops, placed
 from portable.lang.passes.semantics import Semantics
@@ -76,11 +77,11 @@ def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Ex
         Gives what stands for a value that is used more than once.
     """
     if known.constant == 0:
-        return k.constant(0, x.type)
+        return nodes.constant(0, x.type)
     if known.constant == -1:
         return e.Unary("neg", x)
     if known.power is not None:
-        return k.binary("shr", x, known.power) if known.power else x
+        return nodes.binary("shr", x, known.power) if known.power else x
     if known.plain and known.divisor.low > 0:
         return e.Binary("quot", x, y)
     x, y = name(x, "dividend"), name(y, "divisor")
@@ -89,11 +90,11 @@ def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Ex
     if not known.plain:
         quotient = name(floor, "quotient")
         up = _rounded_up(x, safe, e.Binary("mul", quotient, safe), bounds)
-        floor = e.Binary("sub", quotient, k.cast(up, scalar_of(x.type)))
+        floor = e.Binary("sub", quotient, nodes.cast(up, scalar_of(x.type)))
         if known.may_be(-1):
-            floor = e.Select(k.compare("eq", y, -1), e.Unary("neg", x), floor)
+            floor = e.Select(nodes.compare("eq", y, -1), e.Unary("neg", x), floor)
     if known.may_be(0):
-        floor = e.Select(k.compare("eq", y, 0), k.constant(0, x.type), floor)
+        floor = e.Select(nodes.compare("eq", y, 0), nodes.constant(0, x.type), floor)
     return floor
 
 
@@ -106,16 +107,16 @@ def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Express
         As of `floordiv`.
     """
     if known.constant in (0, -1):
-        return k.constant(0, x.type)
+        return nodes.constant(0, x.type)
     if known.power is not None:
-        return k.binary("and", x, 2**known.power - 1)
+        return nodes.binary("and", x, 2**known.power - 1)
     safe, bounds = _harmless(y, known, name)
     remainder: e.Expression = e.Binary("rem", x, safe)
     if known.plain:
         return remainder
     safe, remainder = name(safe, "divisor"), name(remainder, "remainder")
     up = _has_other_sign(remainder, safe, bounds)
-    return e.Binary("add", remainder, e.Select(up, safe, k.constant(0, x.type)))
+    return e.Binary("add", remainder, e.Select(up, safe, nodes.constant(0, x.type)))
 
 
 def _harmless(y: e.Expression, known: Known, name: Name) -> tuple[e.Expression, Interval]:
@@ -125,10 +126,10 @@ def _harmless(y: e.Expression, known: Known, name: Name) -> tuple[e.Expression, 
     if not numbers:
         return y, known.divisor
     y = name(y, "divisor")
-    special: e.Expression = k.compare("eq", y, numbers[0])
+    special: e.Expression = nodes.compare("eq", y, numbers[0])
     for number in numbers[1:]:
-        special = e.Binary("or", special, k.compare("eq", y, number))
-    safe = name(e.Select(special, k.constant(1, y.type), y), "divisor")
+        special = e.Binary("or", special, nodes.compare("eq", y, number))
+    safe = name(e.Select(special, nodes.constant(1, y.type), y), "divisor")
     return safe, Interval(1 if low >= -1 else low, max(high, 1))
 
 
@@ -140,18 +141,18 @@ def _rounded_up(
         return e.Compare("gt", product, x)
     if bounds.high < 0:
         return e.Compare("lt", product, x)
-    signs = k.compare("lt", e.Binary("xor", x, y), 0)
+    signs = nodes.compare("lt", e.Binary("xor", x, y), 0)
     return e.Binary("and", signs, e.Compare("ne", product, x))
 
 
 def _has_other_sign(remainder: e.Expression, y: e.Expression, bounds: Interval) -> e.Expression:
     """Whether a remainder is not 0 and has not the divisor's sign."""
     if bounds.low > 0:
-        return k.compare("lt", remainder, 0)
+        return nodes.compare("lt", remainder, 0)
     if bounds.high < 0:
-        return k.compare("gt", remainder, 0)
-    signs = k.compare("lt", e.Binary("xor", remainder, y), 0)
-    return e.Binary("and", k.compare("ne", remainder, 0), signs)
+        return nodes.compare("gt", remainder, 0)
+    signs = nodes.compare("lt", e.Binary("xor", remainder, y), 0)
+    return e.Binary("and", nodes.compare("ne", remainder, 0), signs)
 
 
 # -- floats -----------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def float_mod(x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
     x, y = name(x, "dividend"), name(y, "divisor")
     remainder = name(_call("fmod", x, y), "remainder")
     moved = e.Select(_differ(remainder, y), e.Binary("add", remainder, y), remainder)
-    return e.Select(k.compare("eq", remainder, 0), _call("copysign", remainder, y), moved)
+    return e.Select(nodes.compare("eq", remainder, 0), _call("copysign", remainder, y), moved)
 
 
 def float_floordiv(x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
@@ -184,15 +185,15 @@ def float_floordiv(x: e.Expression, y: e.Expression, name: Name) -> e.Expression
     x, y = name(x, "dividend"), name(y, "divisor")
     remainder = name(_call("fmod", x, y), "remainder")
     whole = e.Binary("div", e.Binary("sub", x, remainder), y)
-    below = e.Binary("and", k.compare("ne", remainder, 0), _differ(remainder, y))
-    step = e.Select(below, k.constant(1.0, x.type), k.constant(0.0, x.type))
+    below = e.Binary("and", nodes.compare("ne", remainder, 0), _differ(remainder, y))
+    step = e.Select(below, nodes.constant(1.0, x.type), nodes.constant(0.0, x.type))
     quotient = name(e.Binary("sub", whole, step), "quotient")
     floor = name(_call("floor", quotient), "floor")
-    up = k.compare("gt", e.Binary("sub", quotient, floor), 0.5)
-    nearest = e.Select(up, e.Binary("add", floor, k.constant(1.0, x.type)), floor)
+    up = nodes.compare("gt", e.Binary("sub", quotient, floor), 0.5)
+    nearest = e.Select(up, e.Binary("add", floor, nodes.constant(1.0, x.type)), floor)
     plain = name(e.Binary("div", x, y), "ratio")
-    result = e.Select(k.compare("eq", quotient, 0), _call("copysign", quotient, plain), nearest)
-    return e.Select(k.compare("eq", y, 0), plain, result)
+    result = e.Select(nodes.compare("eq", quotient, 0), _call("copysign", quotient, plain), nearest)
+    return e.Select(nodes.compare("eq", y, 0), plain, result)
 
 
 def _call(function: str, *operands: e.Expression) -> e.Expression:
@@ -201,13 +202,13 @@ def _call(function: str, *operands: e.Expression) -> e.Expression:
 
 def _differ(x: e.Expression, y: e.Expression) -> e.Expression:
     """Whether one of two numbers is negative."""
-    return e.Binary("xor", k.compare("lt", x, 0), k.compare("lt", y, 0))
+    return e.Binary("xor", nodes.compare("lt", x, 0), nodes.compare("lt", y, 0))
 
 
 # -- operators -------------------------------------------------------------------------------------
 
 
-def lower_operators(kernel: k.Kernel, semantics: Semantics, bindings: Bindings) -> k.Kernel:
+def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
     """The kernel in operators, and words for places, that every language has.
 
     Parameters
@@ -223,7 +224,7 @@ def lower_operators(kernel: k.Kernel, semantics: Semantics, bindings: Bindings) 
 
 
 class _Operators:
-    def __init__(self, kernel: k.Kernel, semantics: Semantics, bindings: Bindings) -> None:
+    def __init__(self, kernel: Kernel, semantics: Semantics, bindings: Bindings) -> None:
         self._kernel = kernel
         self._semantics = semantics
         self._facts = bindings.facts
@@ -231,7 +232,7 @@ class _Operators:
 
     def expression(self, x: e.Expression) -> e.Expression:
         """An expression; what is known is known of the operands as they were."""
-        made = k.map_children(x, self.expression)
+        made = walks.map_children(x, self.expression)
         match made:
             case e.Binary(op="floordiv" | "mod"):
                 assert isinstance(x, e.Binary)
@@ -265,19 +266,19 @@ class _Operators:
         return lowered(made.x, made.y, known, self._name)
 
     def _bounds(self, x: e.Expression) -> Interval:
-        number = k.constant_of(x)
+        number = nodes.constant_of(x)
         if number is not None:
             return Interval(int(number), int(number))
         return whole(x.type.dtype) if isinstance(x.type, Vector) else self._facts.bounds(x)
 
     def _count(self, x: e.Expression, made: e.Expression) -> e.Expression:
         """A shift's count, modulo the width."""
-        most, number = scalar_of(x.type).bits - 1, k.constant_of(x)
+        most, number = scalar_of(x.type).bits - 1, nodes.constant_of(x)
         if number is not None:
-            return k.constant(int(number) & most, x.type)
+            return nodes.constant(int(number) & most, x.type)
         if self._bounds(x).inside(Interval(0, most)):
             return made
-        return e.Binary("and", made, k.constant(most, x.type))
+        return e.Binary("and", made, nodes.constant(most, x.type))
 
     def _absolute(self, x: e.Expression) -> e.Expression:
         """The absolute value, which of the most negative number is itself.
@@ -310,13 +311,13 @@ def _saturated(x: e.Expression, kind: ValueType, target: DType) -> e.Expression:
     """Truncated, the ends of the range beyond it, and 0 for NaN."""
     ends = whole(target)
     truncated = e.Cast(x, kind, in_range=True)
-    top = k.compare("ge", x, float(ends.high + 1))
-    capped = e.Select(top, k.constant(ends.high, kind), truncated)
+    top = nodes.compare("ge", x, float(ends.high + 1))
+    capped = e.Select(top, nodes.constant(ends.high, kind), truncated)
     low = float(ends.low)
-    beneath = k.constant(0, kind)
+    beneath = nodes.constant(0, kind)
     if ends.low:
-        beneath = e.Select(k.compare("le", x, low), k.constant(ends.low, kind), beneath)
-    return e.Select(k.compare("gt", x, low), capped, beneath)
+        beneath = e.Select(nodes.compare("le", x, low), nodes.constant(ends.low, kind), beneath)
+    return e.Select(nodes.compare("gt", x, low), capped, beneath)
 
 
 def float_extreme(op: e.BinaryOp, x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
@@ -352,8 +353,8 @@ _ROUNDED: Final = ("add", "sub", "mul", "div")
 
 
 def lower_functions(
-    kernel: k.Kernel, capabilities: Capabilities, semantics: Semantics, bindings: Bindings
-) -> k.Kernel:
+    kernel: Kernel, capabilities: Capabilities, semantics: Semantics, bindings: Bindings
+) -> Kernel:
     """The kernel without calls of functions that the language lacks.
 
     Parameters
@@ -370,11 +371,11 @@ def lower_functions(
     owned = semantics.functions
     if owned is None:
         return kernel
-    called = (x.function for x in k.all_expressions(kernel.body) if isinstance(x, e.Call))
+    called = (x.function for x in walks.all_expressions(kernel.body) if isinstance(x, e.Call))
     if owned.issuperset(called):
         return kernel
     functions = _Functions(owned, capabilities, semantics, bindings)
-    body = bindings.changed(kernel.body, lambda x: k.map_expression(x, functions.inlined))
+    body = bindings.changed(kernel.body, lambda x: walks.map_expression(x, functions.inlined))
     return replace(kernel, body=body, variables=(*kernel.variables, *functions.variables))
 
 
@@ -397,8 +398,8 @@ class _Functions:
             return x
         kinds = tuple(a.type for a in x.arguments)
         if scalar_of(kinds[0]) is float16:
-            wide = tuple(k.cast(a, float32) for a in x.arguments)
-            return k.cast(self._worked_out(x.function, wide), float16)
+            wide = tuple(nodes.cast(a, float32) for a in x.arguments)
+            return nodes.cast(self._worked_out(x.function, wide), float16)
         return self._worked_out(x.function, x.arguments)
 
     def _worked_out(self, name: str, arguments: tuple[e.Expression, ...]) -> e.Expression:
@@ -449,10 +450,10 @@ def _template(
     bindings = Bindings(Facts(kernel))
     kernel = lower_loops(kernel, bindings)
     kernel = lower_operators(kernel, semantics, bindings)
-    body = k.map_values(kernel.body, partial(k.map_expression, change=_exact))
+    body = walks.map_values(kernel.body, partial(walks.map_expression, change=_exact))
     last = body[-1]
     assert isinstance(last, s.Let)
-    bound = tuple(var for x in k.all_statements(body) for var in x.binds())
+    bound = tuple(var for x in walks.all_statements(body) for var in x.binds())
     parameters = tuple(_variable(x) for x in kernel.parameters)
     return _Template(parameters, kernel.variables, bound, body, last.var)
 
@@ -474,7 +475,7 @@ def _renamed(block: s.Block, new: dict[e.Expression, e.Expression], bindings: Bi
         return new.get(x, x) if isinstance(x, e.Variable) else x
 
     def statement(x: s.Statement) -> s.Block:
-        made = k.map_operands(x, lambda y: k.map_expression(y, change))
+        made = walks.map_operands(x, lambda y: walks.map_expression(y, change))
         return (replace(made, loc=bindings.loc),)  # type: ignore[type-var]
 
-    return k.map_block(block, statement)
+    return walks.map_block(block, statement)

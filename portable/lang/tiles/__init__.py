@@ -19,9 +19,10 @@ from portable.backend import Capabilities
 from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const
-from portable.lang.ir.kernel import Kernel, map_block
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment
+from portable.lang.ir.walks import map_block
 from portable.lang.tiles.copies import lower_copies
 from portable.lang.tiles.micro_kernel import Micro
 from portable.lang.tiles.mma_sync import MmaSync

@@ -12,7 +12,7 @@ from portable.dtypes import DType, bfloat16, float16, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import both, constant
+from portable.lang.ir.nodes import both, constant
 from portable.lang.ir.types import Array, Fragment, Vector, scalar_of
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import SUMS, RegisterLayout

@@ -15,8 +15,9 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, bool_
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, all_statements, linear_local_id, map_block
+from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements, map_block
 
 
 def lower_bulk(kernel: Kernel, capabilities: Capabilities) -> Kernel:

@@ -17,15 +17,10 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_statements,
-    both,
-    linear_local_id,
-    map_block,
-    map_blocks,
-)
+from portable.lang.ir.kernel import Kernel, linear_local_id
+from portable.lang.ir.nodes import both
 from portable.lang.ir.types import LANES, Array, vector_type
+from portable.lang.ir.walks import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from portable.lang.ir import expressions as e
-from portable.lang.ir.kernel import constant
+from portable.lang.ir.nodes import constant
 from portable.lang.tiles.mma_shapes import LANES
 from portable.lang.tiles.work import Code, add, mul
 

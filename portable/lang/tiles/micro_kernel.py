@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import both, constant, splat
+from portable.lang.ir.nodes import both, constant, splat
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Space, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, inside, place

@@ -9,7 +9,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, bfloat16, float16, float32, float64
 from portable.lang.ir import expressions as e
-from portable.lang.ir.kernel import constant
+from portable.lang.ir.nodes import constant
 from portable.lang.tiles.work import add, mul
 
 # Layouts of matrices in registers: which element a register of a lane holds.

@@ -11,9 +11,9 @@ from portable.dtypes import DType, bfloat16, float16, float64, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Fragment
+from portable.lang.ir.walks import all_statements
 from portable.lang.tiles.accumulators import Held, inside, place
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, Offset, RegisterLayout, Shape, room, shape_of

@@ -15,7 +15,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
-from portable.lang.ir.kernel import both, constant
+from portable.lang.ir.nodes import both, constant
 from portable.lang.ir.statements import FEW
 from portable.lang.ir.types import Array, Layout, vector_type
 from portable.lang.tiles.lanes import divided, remainder

@@ -22,9 +22,10 @@ from portable.dtypes import DType, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import all_statements, linear_local_id, resolved, substituted
+from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout
+from portable.lang.ir.walks import all_statements, resolved, substituted
 from portable.lang.tiles.accumulators import place
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, LENDING, LENT

@@ -18,7 +18,8 @@ from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import both, linear_local_id
+from portable.lang.ir.kernel import linear_local_id
+from portable.lang.ir.nodes import both
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Use, vector_type
 from portable.lang.tiles.accumulators import ByElements, Element, place, store_neighbours

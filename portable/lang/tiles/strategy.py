@@ -9,9 +9,11 @@ from typing import ClassVar, Final, Self
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Region
-from portable.lang.ir.kernel import Kernel, all_statements, constant_of
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import constant_of
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.ir.types import Array, Fragment, Layout, Use, chunk_bytes
+from portable.lang.ir.walks import all_statements
 from portable.lang.tiles.work import Work
 
 # Groups fragments that products connect, and finds the local arrays that are their operands.

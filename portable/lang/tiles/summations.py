@@ -18,19 +18,17 @@ from typing import Final, TypeGuard
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import (
-    all_expressions,
-    all_statements,
-    both,
-    children,
-    like,
-    map_children,
-    resolved,
-    splat,
-    subexpressions,
-)
+from portable.lang.ir.nodes import both, like, splat
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Fragment, Vector, scalar_of, vector_type
+from portable.lang.ir.walks import (
+    all_expressions,
+    all_statements,
+    children,
+    map_children,
+    resolved,
+    subexpressions,
+)
 from portable.lang.tiles.work import Code, add
 
 _PLAIN: Final = (e.Const, e.Variable, e.Extent, e.WorkItem)

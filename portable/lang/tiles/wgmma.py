@@ -27,9 +27,10 @@ from portable.dtypes import (
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import constant, map_block
+from portable.lang.ir.nodes import constant
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout
+from portable.lang.ir.walks import map_block
 from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room

@@ -16,14 +16,8 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
-from portable.lang.ir.kernel import (
-    Kernel,
-    all_expressions,
-    all_statements,
-    like,
-    map_block,
-    map_memory,
-)
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import like
 from portable.lang.ir.types import (
     Array,
     Fragment,
@@ -32,6 +26,7 @@ from portable.lang.ir.types import (
     ValueType,
     scalar_of,
 )
+from portable.lang.ir.walks import all_expressions, all_statements, map_block, map_memory
 
 
 def substitute(body: s.Block, new: Mapping[Array, Array]) -> s.Block:

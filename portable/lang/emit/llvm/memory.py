@@ -11,7 +11,7 @@ from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suff
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import neighbour
+from portable.lang.ir.nodes import neighbour
 from portable.lang.ir.types import Array, Turns, ValueType, Vector, lanes_of, scalar_of
 
 # Where elements lie, and what LLVM is told of which accesses can meet.

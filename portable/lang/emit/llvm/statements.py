@@ -13,8 +13,8 @@ from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.emit.llvm.memory import AliasScopes, Memory, element_type
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import all_statements
 from portable.lang.ir.types import Array
+from portable.lang.ir.walks import all_statements
 from portable.lang.passes.delays import FACTORS, is_delay
 from portable.lang.passes.operators import float_extreme
 

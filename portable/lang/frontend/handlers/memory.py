@@ -36,7 +36,7 @@ from portable.lang.frontend.values import (
     sequence,
 )
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
 from portable.lang.ir.pipeline import Pipeline
@@ -316,10 +316,10 @@ def _atomic(
     width = max((lanes_of(x.type) for x in given.values()), default=1)
     if width > 1:
         kind = Vector(register_of(builder, view.array.dtype), width)
-        given = {n: builder.let("lanes", kernel.splat(x, kind)) for n, x in given.items()}
+        given = {n: builder.let("lanes", nodes.splat(x, kind)) for n, x in given.items()}
     before: list[Value] = []
     for k in range(width):
-        at = kernel.neighbour(place, view.kept[-1], k) if k else place
+        at = nodes.neighbour(place, view.kept[-1], k) if k else place
         part = {n: e.Lane(x, k) if width > 1 else x for n, x in given.items()}
         operands = part.get("value"), part.get("expected")
         var = None if op == "store" else builder.bind("before", view.array.dtype)
@@ -384,7 +384,7 @@ def _pipeline(
 
 def _check_no_meeting(builder: Builder, following: s.Block) -> None:
     """Refuses what work-items that only copy would have to take part in."""
-    for x in kernel.all_statements(following):
+    for x in walks.all_statements(following):
         if x.together() != "work_item" and not isinstance(x, s.FragmentFill | s.ForElements):
             builder.fail(
                 f"after of kl.pipeline holds {type(x).__name__}, for which work-items meet",

@@ -22,7 +22,8 @@ from math import prod
 from operator import is_
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, map_block
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walks import map_block
 from portable.lang.passes.work_items.interchange import interchanged, without_guards
 from portable.lang.passes.work_items.loops import looped
 from portable.lang.passes.work_items.uniform import (

@@ -23,9 +23,10 @@ from typing import ClassVar, Final
 from portable.dtypes import DType, bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
 from portable.lang.ir.expressions import BINDS, READS
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Scope, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items.uniform import (
     WHOLE,
@@ -47,7 +48,7 @@ _MIRRORED: Final[dict[str, e.CompareOp]] = {"gt": "lt", "ge": "le"}
 _OPPOSITE: Final[dict[str, e.CompareOp]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
-def without_guards(kernel: k.Kernel, varying: set[str]) -> k.Kernel:
+def without_guards(kernel: Kernel, varying: set[str]) -> Kernel:
     """The kernel with choices between statements without guards, and as they are.
 
     Parameters
@@ -62,10 +63,10 @@ def without_guards(kernel: k.Kernel, varying: set[str]) -> k.Kernel:
 
 
 class _Choosing:
-    def __init__(self, kernel: k.Kernel, varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
         self._workgroup = kernel.workgroup
         self._varying = varying
-        statements = k.all_statements(kernel.body)
+        statements = walks.all_statements(kernel.body)
         self._values = {x.var.name: x.value for x in statements if isinstance(x, s.Let)}
         self._reads = _counted_reads(kernel.body)
         self._assigned = frozenset(v.name for v in kernel.variables)
@@ -81,7 +82,7 @@ class _Choosing:
                 continue
             out += self._chosen(tuple(alone))
             alone.clear()
-            out.append(k.map_blocks(x, self.block))
+            out.append(walks.map_blocks(x, self.block))
         return *out, *self._chosen(tuple(alone))
 
     def _chosen(self, block: s.Block) -> s.Block:
@@ -110,13 +111,13 @@ class _Choosing:
         self, block: s.Block, conditions: list[e.Expression]
     ) -> list[e.Expression] | None:
         """Conditions in words that have their values before a block; None if it sets some."""
-        bound = {v.name for x in k.all_statements(block) for v in x.binds()}
-        changed = {v.name for x in k.all_statements(block) for v in x.sets()}
+        bound = {v.name for x in walks.all_statements(block) for v in x.binds()}
+        changed = {v.name for x in walks.all_statements(block) for v in x.sets()}
         values = {name: x for name, x in self._values.items() if name in bound}
         out: list[e.Expression] = []
         for x in conditions:
-            x = k.resolved(x, values)
-            if not k.names_in(x).isdisjoint(bound | changed):
+            x = walks.resolved(x, values)
+            if not walks.names_in(x).isdisjoint(bound | changed):
                 return None
             out.append(x)
         return out
@@ -239,13 +240,16 @@ class _Inwards:
 
     def _is_free(self, values: tuple[e.Expression, ...]) -> bool:
         """Whether values need nothing from behind the guard."""
-        return self._behind.isdisjoint(k.names_in(*values))
+        return self._behind.isdisjoint(walks.names_in(*values))
 
 
 def _counted_reads(block: s.Block) -> Counter[str]:
     """How often each name is read."""
     values = (
-        y for x in k.all_statements(block) for value in k.reads(x) for y in k.subexpressions(value)
+        y
+        for x in walks.all_statements(block)
+        for value in walks.reads(x)
+        for y in walks.subexpressions(value)
     )
     return Counter(y.name for y in values if isinstance(y, e.Variable))
 
@@ -258,7 +262,7 @@ def _is_wider(old: object, new: object) -> bool:
 
 
 def _touches(block: s.Block) -> bool:
-    return any(isinstance(x, s.Load | s.Store) for x in k.all_statements(block))
+    return any(isinstance(x, s.Load | s.Store) for x in walks.all_statements(block))
 
 
 def _early_ends_as_guards(body: s.Block) -> s.Block:
@@ -269,7 +273,7 @@ def _early_ends_as_guards(body: s.Block) -> s.Block:
     for number, x in enumerate(body):
         if isinstance(x, s.If) and not x.orelse and x.then and isinstance(x.then[0], s.Return):
             rest = body[number + 1 :]
-            if all(y.together() == "work_item" for y in k.all_statements(rest)):
+            if all(y.together() == "work_item" for y in walks.all_statements(rest)):
                 rest = _early_ends_as_guards(rest)
                 return *body[:number], s.If(_opposite(x.condition), rest, (), x.loc)
     return body
@@ -308,10 +312,10 @@ class Neighbours:
         The names whose values differ among work-items.
     """
 
-    def __init__(self, kernel: k.Kernel, varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
         self._varying = varying
         self._values: dict[str, e.Expression] = {}
-        for x in k.all_statements(kernel.body):
+        for x in walks.all_statements(kernel.body):
             if isinstance(x, s.Let):
                 self._values[x.var.name] = x.value
             elif isinstance(x, s.For):
@@ -334,7 +338,7 @@ class Neighbours:
             case e.Binary(op="add" | "sub" | "mul" | "shl"):
                 return self._binary(x)
             case _:
-                return 0 if all(self.growth(y) == 0 for y in k.children(x)) else None
+                return 0 if all(self.growth(y) == 0 for y in walks.children(x)) else None
 
     def _binary(self, x: e.Binary) -> int | None:
         a, b = self.growth(x.x), self.growth(x.y)
@@ -357,7 +361,7 @@ class Neighbours:
 
     def steps(self, block: s.Block) -> Iterable[int | None]:
         """Elements between what neighbours read or write, of each load and store of a block."""
-        for x in k.all_statements(block):
+        for x in walks.all_statements(block):
             if isinstance(x, s.Load | s.Store) and x.array.space != "private":
                 kind = x.var.type if isinstance(x, s.Load) else x.value.type
                 yield None if isinstance(kind, Vector) else self._step(x.array, x.index)
@@ -405,7 +409,7 @@ class Reach(s.Statement):
     loc: Location
 
 
-def interchanged(kernel: k.Kernel, varying: set[str]) -> tuple[k.Kernel, frozenset[str]]:
+def interchanged(kernel: Kernel, varying: set[str]) -> tuple[Kernel, frozenset[str]]:
     """The kernel with loops made ready, and the names of the variables of those to be moved out.
 
     Parameters
@@ -423,7 +427,7 @@ def interchanged(kernel: k.Kernel, varying: set[str]) -> tuple[k.Kernel, frozens
 
 
 class _Moving:
-    def __init__(self, kernel: k.Kernel, varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
         self._kernel = kernel
         self._varying = varying
         self._neighbours = Neighbours(kernel, varying)
@@ -436,7 +440,7 @@ class _Moving:
             if isinstance(x, s.For) and not meets((x,)) and self._pays(x):
                 out += self._made(x)
             elif (isinstance(x, s.If) and is_choice(x)) or meets((x,)):
-                out.append(k.map_blocks(x, self.block))
+                out.append(walks.map_blocks(x, self.block))
             else:
                 out.append(x)
         return tuple(out)
@@ -466,7 +470,7 @@ class _Moving:
 
     def _together_inside(self, body: s.Block) -> bool:
         """Whether a compiler sees no loop inside, and nothing that is done one by one."""
-        for x in k.all_statements(body):
+        for x in walks.all_statements(body):
             if isinstance(x, s.For):
                 if not self._unrolled(x):
                     return False
@@ -475,7 +479,7 @@ class _Moving:
         return True
 
     def _kept_bytes(self, x: s.For) -> int:
-        statements = list(k.all_statements((x,)))
+        statements = list(walks.all_statements((x,)))
         kinds = {v for y in statements for v in y.sets()}
         size = sum(scalar_of(v.type).itemsize * lanes_of(v.type) for v in kinds)
         arrays = {a for y in statements for a in y.touched() if isinstance(a, Array)}

@@ -9,8 +9,9 @@ from typing import Final
 from portable.dtypes import bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
+from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel, linear_id
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.passes.work_items import uniform
 from portable.lang.passes.work_items.interchange import Reach
@@ -27,7 +28,7 @@ _COSTS: Final = {"quot": 6, "rem": 6, "floordiv": 8, "mod": 8, "div": 6}
 _FREE: Final = (e.Const, e.Variable, e.WorkItem, e.Extent, e.AssumeUniform)
 
 
-def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
+def recomputed(kernel: Kernel, body: s.Block, varying: set[str]) -> dict[str, s.Let]:
     """The bindings of varying names that are worked out again, in the order of the text.
 
     Parameters
@@ -38,7 +39,7 @@ def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, 
     varying : set of str
         The names whose values differ among work-items.
     """
-    statements = list(k.all_statements(body))
+    statements = list(walks.all_statements(body))
     bound: dict[str, int] = {}
     for x in statements:
         for var in x.binds():
@@ -50,7 +51,7 @@ def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, 
     for x in statements:
         if not isinstance(x, s.Let) or x.var.name not in varying or bound[x.var.name] > 1:
             continue
-        names = k.names_in(x.value)
+        names = walks.names_in(x.value)
         if not names <= lasting | lets.keys():
             continue
         cost = _cost(x.value) + sum(costs.get(name, 0) for name in names)
@@ -62,7 +63,7 @@ def recomputed(kernel: k.Kernel, body: s.Block, varying: set[str]) -> dict[str, 
 def _cost(x: e.Expression) -> int:
     """What it takes to work an expression out, in units of an addition."""
     total = 0
-    for y in k.subexpressions(x):
+    for y in walks.subexpressions(x):
         if isinstance(y, e.Call):
             return _MOST + 1
         if isinstance(y, e.Binary):
@@ -72,12 +73,12 @@ def _cost(x: e.Expression) -> int:
     return total
 
 
-def item_number(kernel: k.Kernel) -> e.Expression:
+def item_number(kernel: Kernel) -> e.Expression:
     """The linear local index of a work-item, by which values are kept."""
-    return k.linear_id(kernel, kernel.index_type)
+    return linear_id(kernel, kernel.index_type)
 
 
-def of_first_item(x: e.Expression, kernel: k.Kernel) -> e.Expression:
+def of_first_item(x: e.Expression, kernel: Kernel) -> e.Expression:
     """An expression as the workgroup's first work-item has it."""
 
     def word(x: e.Expression) -> e.Expression:
@@ -92,10 +93,10 @@ def of_first_item(x: e.Expression, kernel: k.Kernel) -> e.Expression:
             case _:
                 return x
 
-    return k.map_expression(x, word)
+    return walks.map_expression(x, word)
 
 
-def looped(kernel: k.Kernel, parts: list[uniform.Part], varying: set[str]) -> k.Kernel:
+def looped(kernel: Kernel, parts: list[uniform.Part], varying: set[str]) -> Kernel:
     """The kernel with its regions in loops.
 
     Parameters
@@ -117,7 +118,7 @@ def looped(kernel: k.Kernel, parts: list[uniform.Part], varying: set[str]) -> k.
 
 
 class _Loops:
-    def __init__(self, kernel: k.Kernel, parts: list[uniform.Part], varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, parts: list[uniform.Part], varying: set[str]) -> None:
         self._kernel = kernel
         self._varying = varying
         self._items = prod(kernel.workgroup)
@@ -129,7 +130,7 @@ class _Loops:
         self._needs = uniform.needs_of(parts, varying - self._recomputed.keys())
         self._variables = {v.name: v for v in kernel.variables}
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
-        for x in k.all_statements(kernel.body):
+        for x in walks.all_statements(kernel.body):
             self._types.update({v.name: v.type for v in x.binds()})
         order = {name: number for number, name in enumerate(self._types)}
         self._order = order.__getitem__
@@ -166,7 +167,9 @@ class _Loops:
             blank.append((self._returned, bool_))
         if not blank:
             return body
-        stores = [s.Store(array, (self._item,), k.constant(0, kind), loc) for array, kind in blank]
+        stores = [
+            s.Store(array, (self._item,), nodes.constant(0, kind), loc) for array, kind in blank
+        ]
         return (s.ForItems((self._numbered(loc), *stores), loc), *body)
 
     def _block(self, parts: list[uniform.Part]) -> s.Block:
@@ -182,7 +185,7 @@ class _Loops:
         if isinstance(x, Reach):
             return self._reach(x)
         fetched: list[s.Statement] = []
-        x = k.map_operands(x, lambda value: self._once(value, x.loc, fetched))
+        x = walks.map_operands(x, lambda value: self._once(value, x.loc, fetched))
         match x:
             case s.WorkgroupUniform():
                 return (*fetched, s.Let(x.var, x.value, x.loc))
@@ -240,7 +243,7 @@ class _Loops:
             fetched.append(s.Load(first, self._kept_array(y.name), slot, loc))
             return first
 
-        return of_first_item(k.map_expression(x, leaf), self._kernel)
+        return of_first_item(walks.map_expression(x, leaf), self._kernel)
 
     # -- regions -----------------------------------------------------------------------------
 
@@ -249,13 +252,13 @@ class _Loops:
             return region.before
         needs = self._needs[region]
         loc = region.statements[0].loc
-        body = k.map_block(region.statements, self._statement)
+        body = walks.map_block(region.statements, self._statement)
         if region.ends_some:
-            body = k.map_block(body, self._noted)
+            body = walks.map_block(body, self._noted)
         inner = [*self._start(region, needs, loc), *body]
         if not isinstance(inner[-1], s.Return):
             inner += [self._keep(name, loc) for name in sorted(needs.kept, key=self._order)]
-        if self._item.name in k.names_read(tuple(inner)):
+        if self._item.name in walks.names_read(tuple(inner)):
             inner.insert(0, self._numbered(loc))
         return (*region.before, s.ForItems(tuple(inner), loc))
 
@@ -278,27 +281,27 @@ class _Loops:
                 out += self._fetch(name, loc)
             else:
                 variable = self._variables[name]
-                out.append(s.Assign(variable, k.constant(0, variable.type), loc))
+                out.append(s.Assign(variable, nodes.constant(0, variable.type), loc))
         self._given |= needs.given
         return tuple(out)
 
     def _again(self, region: uniform.Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
-        names = {v.name for x in k.all_statements(region.statements) for v in x.binds()}
-        read = k.names_read(region.statements)
+        names = {v.name for x in walks.all_statements(region.statements) for v in x.binds()}
+        read = walks.names_read(region.statements)
         wanted: set[str] = set()
         waiting = [name for name in read if name in self._recomputed and name not in names]
         while waiting:
             name = waiting.pop()
             if name not in wanted:
                 wanted.add(name)
-                inside = k.names_in(self._recomputed[name].value)
+                inside = walks.names_in(self._recomputed[name].value)
                 waiting += [x for x in inside if x in self._recomputed]
         return [x for name, x in self._recomputed.items() if name in wanted]
 
     def _statement(self, x: s.Statement) -> s.Block:
         """A statement, private arrays that cross being this work-item's part of them."""
-        moved = k.map_memory(x, lambda array: self._crossing.get(array, array))
+        moved = walks.map_memory(x, lambda array: self._crossing.get(array, array))
         if moved is x or not isinstance(moved, s.Load | s.Store):
             return (x,)
         axis = moved.axis if moved.axis < 0 else moved.axis + 1
@@ -360,12 +363,12 @@ def _bare(x: s.Statement) -> s.Statement:
             return x
 
 
-def _crossing_arrays(kernel: k.Kernel, parts: list[uniform.Part], items: int) -> dict[Array, Array]:
+def _crossing_arrays(kernel: Kernel, parts: list[uniform.Part], items: int) -> dict[Array, Array]:
     """The private arrays whose elements outlive a region, with an element for each work-item."""
     users: dict[object, int] = {}
     for part in uniform.all_parts(parts):
         if isinstance(part, uniform.Region):
-            for array in {a for x in k.all_statements(part.statements) for a in x.touched()}:
+            for array in {a for x in walks.all_statements(part.statements) for a in x.touched()}:
                 users[array] = users.get(array, 0) + (2 if part.repeats else 1)
     private = (x for x in kernel.arrays if x.space == "private")
     wide = _read_in_vectors(kernel.body)
@@ -375,7 +378,7 @@ def _crossing_arrays(kernel: k.Kernel, parts: list[uniform.Part], items: int) ->
 def _read_in_vectors(body: s.Block) -> set[Array]:
     """The arrays of which several elements are read or written at once."""
     arrays: set[Array] = set()
-    for x in k.all_statements(body):
+    for x in walks.all_statements(body):
         if isinstance(x, s.Load) and lanes_of(x.var.type) > x.array.lanes:
             arrays.add(x.array)
         if isinstance(x, s.Store) and lanes_of(x.value.type) > x.array.lanes:

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Final
 
 from portable.lang.ir import expressions as e
-from portable.lang.ir import kernel as k
 from portable.lang.ir import statements as s
+from portable.lang.ir import walks
+from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 
 # A kernel's body in parts: what each work-item does by itself, and what all go through together.
@@ -28,10 +29,10 @@ from portable.lang.ir.types import Array
 # Gives every binding a name of its own, so that a name says where a value comes from.
 
 
-def own_names(kernel: k.Kernel) -> k.Kernel:
+def own_names(kernel: Kernel) -> Kernel:
     """The kernel with different names wherever the same one is bound several times."""
     bound: set[str] = set()
-    for x in k.all_statements(kernel.body):
+    for x in walks.all_statements(kernel.body):
         for var in x.binds():
             if var.name in bound:
                 return replace(kernel, body=_Renaming().block(kernel.body, {}))
@@ -52,8 +53,8 @@ class _Renaming:
             inner = dict(here)
             for var in x.binds():
                 inner[var.name] = e.Variable(self._name(var.name), var.type)
-            renamed = k.map_operands(x, partial(k.substituted, values=inner))
-            out.append(k.map_blocks(renamed, partial(self.block, names=inner)))
+            renamed = walks.map_operands(x, partial(walks.substituted, values=inner))
+            out.append(walks.map_blocks(renamed, partial(self.block, names=inner)))
             if not x.blocks():
                 here = inner
         return tuple(out)
@@ -116,7 +117,7 @@ def is_choice(x: s.If) -> bool:
 
 def meets(block: s.Block) -> bool:
     """Whether all work-items meet anywhere in a block."""
-    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in k.all_statements(block))
+    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in walks.all_statements(block))
 
 
 def leaves(block: s.Block) -> bool:
@@ -131,12 +132,12 @@ def leaves(block: s.Block) -> bool:
 
 def returns(block: s.Block) -> bool:
     """Whether a block may end a work-item."""
-    return any(isinstance(x, s.Return) for x in k.all_statements(block))
+    return any(isinstance(x, s.Return) for x in walks.all_statements(block))
 
 
 def _is_quiet(x: s.Statement) -> bool:
     """Whether no other work-item can tell when a statement is done: it may wait for a barrier."""
-    for y in k.all_statements((x,)):
+    for y in walks.all_statements((x,)):
         if not isinstance(y, s.Let | s.Assign | s.If | s.For | s.Load | s.Store):
             return False
         if isinstance(y, s.Load | s.Store) and y.array.space != "private":
@@ -245,7 +246,7 @@ def is_own_word(x: e.Expression) -> bool:
 def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
     """Whether values are the same for all work-items, given the names that vary."""
     for value in values:
-        for x in k.subexpressions(value):
+        for x in walks.subexpressions(value):
             if is_own_word(x) or (isinstance(x, e.Variable) and x.name in varying):
                 return False
     return True
@@ -253,7 +254,7 @@ def same_for_all(values: Iterable[e.Expression], varying: set[str]) -> bool:
 
 def _given(x: s.Statement) -> set[str]:
     """The names that a statement, or one inside it, gives values to."""
-    return {v.name for y in k.all_statements((x,)) for v in (*y.binds(), *y.sets())}
+    return {v.name for y in walks.all_statements((x,)) for v in (*y.binds(), *y.sets())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class _Memory:
         return array in self.constant if array.space == "global" else array not in self.written
 
 
-def _constant_arrays(kernel: k.Kernel) -> frozenset[Array]:
+def _constant_arrays(kernel: Kernel) -> frozenset[Array]:
     written = kernel.written
     arrays = (x for x in kernel.parameters if isinstance(x, Array))
     return frozenset(x for x in arrays if x not in written and (x.restrict or not written))
@@ -290,13 +291,13 @@ def _constant_arrays(kernel: k.Kernel) -> frozenset[Array]:
 class _Uniformity:
     """Which statements are the same for all, given the names that vary."""
 
-    def __init__(self, kernel: k.Kernel, varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, varying: set[str]) -> None:
         self._constant = _constant_arrays(kernel)
         self.varying = varying
 
     def memory(self, region: Region) -> _Memory:
         """What the region leaves as it is."""
-        written = {x for y in k.all_statements(region.statements) for x in y.written()}
+        written = {x for y in walks.all_statements(region.statements) for x in y.written()}
         return _Memory(frozenset(written), self._constant, not region.after_return)
 
     def statement(self, x: s.Statement, memory: _Memory) -> bool:
@@ -311,14 +312,14 @@ class _Uniformity:
                 return True
             case _:
                 return False
-        if not same_for_all(k.operands(x), self.varying) or any(
+        if not same_for_all(walks.operands(x), self.varying) or any(
             v.name in self.varying for v in x.binds()
         ):
             return False
         return all(self.statement(y, memory) for block in x.blocks() for y in block)
 
 
-def varying_names(kernel: k.Kernel, parts: list[Part]) -> set[str]:
+def varying_names(kernel: Kernel, parts: list[Part]) -> set[str]:
     """The names whose values may differ among the work-items."""
     varying: set[str] = set()
     uniformity, before = _Uniformity(kernel, varying), -1
@@ -346,7 +347,7 @@ def _in_memory(uniformity: _Uniformity, region: Region) -> list[tuple[s.Statemen
     return arrays
 
 
-def take_out_uniform(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> None:
+def take_out_uniform(kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
     """Moves what is the same for all work-items out of the regions, before them.
 
     Where a variable changes between the statements of a region, these see names for the values
@@ -361,7 +362,7 @@ def take_out_uniform(kernel: k.Kernel, parts: list[Part], varying: set[str]) -> 
 
 
 class _TakingOut:
-    def __init__(self, kernel: k.Kernel) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._variables = {v.name: v for v in kernel.variables}
         self._order = list(self._variables).index
         self._count = 0
@@ -378,19 +379,23 @@ class _TakingOut:
                 for name in _given(x):
                     held.pop(name, None)
                 continue
-            later = {n for n in k.names_read((x,)) if last.get(n, -1) > number} if last else set()
+            later = (
+                {n for n in walks.names_read((x,)) if last.get(n, -1) > number} if last else set()
+            )
             for name in sorted(later - held.keys(), key=self._order):
                 variable = self._variables[name]
                 self._count += 1
                 held[name] = e.Variable(f"{name}@was{self._count}", variable.type)
                 before.append(s.Let(held[name], variable, x.loc))
-            alone += k.map_values((x,), partial(k.substituted, values=held)) if held else (x,)
+            alone += (
+                walks.map_values((x,), partial(walks.substituted, values=held)) if held else (x,)
+            )
         region.before, region.statements = tuple(before), tuple(alone)
 
 
 def _changed(x: s.Statement) -> set[str]:
     """The variables that a statement, or one in it, assigns to."""
-    return {v.name for y in k.all_statements((x,)) for v in y.sets()}
+    return {v.name for y in walks.all_statements((x,)) for v in y.sets()}
 
 
 # Which values of a work-item are needed beyond the region that they come from.
@@ -444,7 +449,7 @@ def needs_of(parts: list[Part], followed: set[str]) -> dict[Region, Needs]:
 def _within(block: s.Block, followed: set[str]) -> Needs:
     reads = _Reads(followed)
     surely = reads.block(block, frozenset())
-    given = {v.name for x in k.all_statements(block) for v in x.sets()}
+    given = {v.name for x in walks.all_statements(block) for v in x.sets()}
     given |= {v.name for x in block for v in x.binds()}
     ended = frozenset() if surely is None else surely
     return Needs(reads.found, given & followed, set(ended) & given)
@@ -468,7 +473,7 @@ class _Reads:
 
     def _statement(self, x: s.Statement, known: frozenset[str]) -> frozenset[str] | None:
         outcome = {v.name for v in (*x.binds(), *x.sets())}
-        self._read(k.reads(x), known)
+        self._read(walks.reads(x), known)
         match x:
             case s.If():
                 sides = [self.block(block, known) for block in x.blocks()]
@@ -486,7 +491,7 @@ class _Reads:
                 return known | outcome
 
     def _read(self, values: Iterable[e.Expression], known: frozenset[str]) -> None:
-        self.found |= (k.names_in(*values) & self._followed) - known
+        self.found |= (walks.names_in(*values) & self._followed) - known
 
 
 # -- between regions ----------------------------------------------------------------------------
@@ -520,7 +525,7 @@ class _Flow:
 
     def _together(self, part: Together, later: set[str], exits: _Exits) -> set[str]:
         x = part.statement
-        read = k.names_in(*k.reads(x)) & self._followed
+        read = walks.names_in(*walks.reads(x)) & self._followed
         match x:
             case s.Break():
                 return exits.after
