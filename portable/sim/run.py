@@ -12,7 +12,7 @@ import numpy as np
 from portable.backend import Capabilities
 from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.bindings import end_ranges
+from portable.lang.passes.places import end_ranges
 from portable.lang.tiles import lower
 from portable.sim import atomics, binding, control, fragments, matrix_units, report, transfers
 from portable.sim.binding import Arguments

@@ -24,7 +24,7 @@ from portable.lang.ir.types import Vector
 from portable.lang.ir.walks import all_expressions, all_statements
 from portable.lang.library.elementary import ELEMENTARY, coefficients
 from portable.lang.passes.bindings import Bindings
-from portable.lang.passes.operators import lower_functions
+from portable.lang.passes.functions import lower_functions
 from tests.support import irbuilder as ir
 from tests.support import minimax
 from tests.support.capabilities import made_up

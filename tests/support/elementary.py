@@ -15,7 +15,8 @@ from portable.lang.emit.dialect import Dialect, language
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.bindings import Bindings
-from portable.lang.passes.operators import INSTRUCTIONS, Semantics, lower_functions
+from portable.lang.passes.functions import INSTRUCTIONS, lower_functions
+from portable.lang.passes.semantics import Semantics
 from portable.sim.run import Simulation
 from tests.support.capabilities import made_up
 

@@ -23,8 +23,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.ir.walks import all_statements, names_in, reads
-from portable.lang.passes.bindings import active_items
 from portable.lang.passes.delays import FACTORS
+from portable.lang.passes.sub_groups import active_items
 
 
 def atomic_runs(body: s.Block) -> dict[int, tuple[s.Atomic, ...]]:

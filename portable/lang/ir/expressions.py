@@ -115,7 +115,7 @@ class Binary(Expression):
     floor-divided by -1 wraps to itself. ``nonnegative`` promises that both operands are not
     negative. ``quot rem``: of integers, truncated toward zero, the remainder with the dividend's
     sign; the divisor is not 0, and not -1 where the dividend may be the most negative value
-    (`portable.lang.passes.operators` makes them). What is ``exact`` is rounded by itself, whatever
+    (`portable.lang.passes.division` makes them). What is ``exact`` is rounded by itself, whatever
     the kernel allows: it neither contracts nor is rearranged. ``and or xor``: of integers bitwise,
     of bool logical (both sides evaluated). ``shl shr``: of integers, the count taken modulo the
     width (as unsigned); ``shr`` is arithmetic for signed operands. ``min max``: a NaN operand gives

@@ -1,10 +1,10 @@
 """Passes between the front end and the printers of languages.
 
 What `portable.lang.tiles` gives still means what the language promises. `reduced` turns it into
-operators that other languages have, so that their printers only print: `narrow_floats`,
-`operators` (floor division, saturation, shifts, elementary functions), and `bindings` (ragged ends
-of ndranges, places of work-items, loops, joins, operations of sub-groups). `negations` steers clear
-of faults of compilers that the device declares, and of what C leaves undefined.
+operators that other languages have, so that their printers only print: `places` (ends of ndranges,
+numbers of work-items), `narrow_floats`, `sub_groups`, `loops`, `operators` (with `division`) and
+`functions`. `compiler_faults` and `joins` steer clear of what compilers get wrong by the device's
+own account, `wrapping` of what C leaves undefined. `bindings` names what a pass needs twice.
 
 For languages that know nothing of work-items, `work_items` makes loops over them of what comes out.
 """
@@ -18,25 +18,23 @@ from portable.backend import Capabilities
 from portable.backend.capabilities import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.passes.bindings import (
-    Bindings,
-    end_ranges,
-    launched_flat,
-    lower_loops,
-    lower_sub_groups,
-    meet_after_barriers,
-)
-from portable.lang.passes.narrow_floats import lower_narrow_floats
-from portable.lang.passes.negations import (
+from portable.lang.passes.bindings import Bindings
+from portable.lang.passes.compiler_faults import (
     keep_negations,
     lower_complements,
     plain_negations,
     round_constants,
     separate_sines,
-    wrap_signed,
 )
-from portable.lang.passes.operators import lower_functions, lower_operators
+from portable.lang.passes.functions import lower_functions
+from portable.lang.passes.joins import meet_after_barriers
+from portable.lang.passes.loops import lower_loops
+from portable.lang.passes.narrow_floats import lower_narrow_floats
+from portable.lang.passes.operators import lower_operators
+from portable.lang.passes.places import end_ranges, launched_flat
 from portable.lang.passes.semantics import Semantics
+from portable.lang.passes.sub_groups import lower_sub_groups
+from portable.lang.passes.wrapping import wrap_signed
 
 __all__ = ["reduced"]
 

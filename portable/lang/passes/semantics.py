@@ -23,7 +23,7 @@ class Semantics:
         Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
     functions : frozenset of str or None
         The functions of `portable.lang.ir.elementwise` that it has; None: all. It has at least
-        `portable.lang.passes.operators.INSTRUCTIONS`; the others are made of these.
+        `portable.lang.passes.functions.INSTRUCTIONS`; the others are made of these.
     """
 
     signed_wraps: bool = False

@@ -25,7 +25,7 @@ from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
 # Prints element-wise functions: those that processors have as instructions, or nearly so.
 #
-# The others are made of these before, by `portable.lang.passes.operators`.
+# The others are made of these before, by `portable.lang.passes.functions`.
 
 _INTRINSICS: Final = {
     "abs": "fabs",

@@ -1,6 +1,6 @@
 """Elementary functions as functions of the language, made of fma, bits and polynomials.
 
-For languages that have no such functions of their own (`portable.lang.passes.operators`). They keep
+For languages that have no such functions of their own (`portable.lang.passes.functions`). They keep
 to the bounds in `portable.lang.ir.elementwise` on every processor and give the same bits on all.
 """
 

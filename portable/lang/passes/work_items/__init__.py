@@ -4,12 +4,12 @@ Languages whose compiler knows nothing of work-items get loops over them (`state
 between the places where all meet, as PoCL and Intel's runtime make them (Jaaskelainen et al. 2015,
 "pocl: a performance-portable OpenCL implementation"), but from structured control flow:
 
-- `uniform` finds what all go through together; what stands between are regions.
-- `interchange` leaves out guards of the padding for workgroups that they do not stop, and moves
-  loops of work-items out of the loops over them, where that pays.
-- `uniform` also finds what is the same for all, which is done once and stays in plain variables,
-  and which values cross from one region to another; these are kept in arrays with one element for
-  each work-item, but for those that `loops` works out again.
+- `parts` finds what all go through together; what stands between are regions.
+- `guards` leaves out guards of the padding for workgroups that they do not stop.
+- `interchange` moves loops of work-items out of the loops over them, where that pays.
+- `uniform` finds what is the same for all, which is done once and stays in plain variables.
+- `needs` finds which values cross from one region to another; these are kept in arrays with one
+  element for each work-item, but for those that `loops` works out again.
 - `loops` puts loops around regions, which fetch and keep what crosses.
 
 A barrier of some of the work-items (`Barrier.meeting`) is one of all, as the language allows.
@@ -24,14 +24,12 @@ from operator import is_
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walks import map_block
-from portable.lang.passes.work_items.interchange import interchanged, without_guards
+from portable.lang.passes.work_items.guards import without_guards
+from portable.lang.passes.work_items.interchange import interchanged
 from portable.lang.passes.work_items.loops import looped
-from portable.lang.passes.work_items.uniform import (
-    own_names,
-    parts_of,
-    take_out_uniform,
-    varying_names,
-)
+from portable.lang.passes.work_items.names import own_names
+from portable.lang.passes.work_items.parts import parts_of
+from portable.lang.passes.work_items.uniform import take_out_uniform, varying_names
 
 __all__ = ["in_loops"]
 

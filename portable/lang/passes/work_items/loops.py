@@ -13,8 +13,9 @@ from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, linear_id
 from portable.lang.ir.types import Array, Layout, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.passes.work_items import uniform
 from portable.lang.passes.work_items.interchange import Reach
+from portable.lang.passes.work_items.needs import Needs, needs_of
+from portable.lang.passes.work_items.parts import Part, Region, Together, all_parts, regions
 
 # Values that are worked out again wherever they are needed, which costs less than keeping them.
 #
@@ -96,7 +97,7 @@ def of_first_item(x: e.Expression, kernel: Kernel) -> e.Expression:
     return walks.map_expression(x, word)
 
 
-def looped(kernel: Kernel, parts: list[uniform.Part], varying: set[str]) -> Kernel:
+def looped(kernel: Kernel, parts: list[Part], varying: set[str]) -> Kernel:
     """The kernel with its regions in loops.
 
     Parameters
@@ -118,7 +119,7 @@ def looped(kernel: Kernel, parts: list[uniform.Part], varying: set[str]) -> Kern
 
 
 class _Loops:
-    def __init__(self, kernel: Kernel, parts: list[uniform.Part], varying: set[str]) -> None:
+    def __init__(self, kernel: Kernel, parts: list[Part], varying: set[str]) -> None:
         self._kernel = kernel
         self._varying = varying
         self._items = prod(kernel.workgroup)
@@ -127,7 +128,7 @@ class _Loops:
         self._recomputed = recomputed(kernel, _text(parts), varying)
         for name in reaching:
             self._recomputed.pop(name, None)
-        self._needs = uniform.needs_of(parts, varying - self._recomputed.keys())
+        self._needs = needs_of(parts, varying - self._recomputed.keys())
         self._variables = {v.name: v for v in kernel.variables}
         self._types: dict[str, ValueType] = {v.name: v.type for v in kernel.variables}
         for x in walks.all_statements(kernel.body):
@@ -156,9 +157,9 @@ class _Loops:
         made = tuple(self._kept.values())
         return made if self._returned is None else (*made, self._returned)
 
-    def body(self, parts: list[uniform.Part]) -> s.Block:
+    def body(self, parts: list[Part]) -> s.Block:
         """What one thread does for the workgroup."""
-        if any(isinstance(x, uniform.Region) and x.ends_some for x in uniform.all_parts(parts)):
+        if any(region.ends_some for region in regions(parts)):
             self._returned = self._array("returned@", bool_)
         body, loc = self._block(parts), self._kernel.loc
         names = sorted(self._blank, key=self._order)
@@ -172,15 +173,15 @@ class _Loops:
         ]
         return (s.ForItems((self._numbered(loc), *stores), loc), *body)
 
-    def _block(self, parts: list[uniform.Part]) -> s.Block:
+    def _block(self, parts: list[Part]) -> s.Block:
         out: list[s.Statement] = []
         for part in parts:
-            out += self._region(part) if isinstance(part, uniform.Region) else self._together(part)
+            out += self._region(part) if isinstance(part, Region) else self._together(part)
         return tuple(out)
 
     # -- what all go through together --------------------------------------------------------
 
-    def _together(self, part: uniform.Together) -> s.Block:
+    def _together(self, part: Together) -> s.Block:
         x = part.statement
         if isinstance(x, Reach):
             return self._reach(x)
@@ -219,9 +220,7 @@ class _Loops:
             self.made_variables.append(total)
             start = e.Variable(f"{var.name}@start", var.type)
             out += (s.Load(start, kept, (zero,), x.loc), s.Assign(total, start, x.loc))
-            body.append(
-                s.Assign(total, e.Binary("min" if op == "min" else "max", total, value), x.loc)
-            )
+            body.append(s.Assign(total, e.Binary(op, total, value), x.loc))
         out.append(s.For(at, one, e.Const(self._items, kind), one, tuple(body), x.loc))
         for var in (x.least, x.most):
             out.append(s.Let(var, e.Variable(f"{var.name}@so_far", var.type), x.loc))
@@ -247,7 +246,7 @@ class _Loops:
 
     # -- regions -----------------------------------------------------------------------------
 
-    def _region(self, region: uniform.Region) -> s.Block:
+    def _region(self, region: Region) -> s.Block:
         if all(x in self._recomputed.values() for x in region.statements):
             return region.before
         needs = self._needs[region]
@@ -265,7 +264,7 @@ class _Loops:
     def _numbered(self, loc: Location) -> s.Statement:
         return s.Let(self._item, item_number(self._kernel), loc)
 
-    def _start(self, region: uniform.Region, needs: uniform.Needs, loc: Location) -> s.Block:
+    def _start(self, region: Region, needs: Needs, loc: Location) -> s.Block:
         """What a region needs before its own statements."""
         out: list[s.Statement] = []
         if region.after_return and self._returned is not None:
@@ -285,7 +284,7 @@ class _Loops:
         self._given |= needs.given
         return tuple(out)
 
-    def _again(self, region: uniform.Region) -> list[s.Statement]:
+    def _again(self, region: Region) -> list[s.Statement]:
         """The bindings that are worked out again, of what the region does not bind itself."""
         names = {v.name for x in walks.all_statements(region.statements) for v in x.binds()}
         read = walks.names_read(region.statements)
@@ -341,11 +340,11 @@ class _Loops:
         return fetch, s.Assign(variable, kept, loc)
 
 
-def _text(parts: list[uniform.Part]) -> s.Block:
+def _text(parts: list[Part]) -> s.Block:
     """Every statement of the parts that is in no block of another one of them."""
     statements: list[s.Statement] = []
-    for part in uniform.all_parts(parts):
-        if isinstance(part, uniform.Region):
+    for part in all_parts(parts):
+        if isinstance(part, Region):
             statements += (*part.before, *part.statements)
         else:
             statements.append(_bare(part.statement))
@@ -363,13 +362,12 @@ def _bare(x: s.Statement) -> s.Statement:
             return x
 
 
-def _crossing_arrays(kernel: Kernel, parts: list[uniform.Part], items: int) -> dict[Array, Array]:
+def _crossing_arrays(kernel: Kernel, parts: list[Part], items: int) -> dict[Array, Array]:
     """The private arrays whose elements outlive a region, with an element for each work-item."""
     users: dict[object, int] = {}
-    for part in uniform.all_parts(parts):
-        if isinstance(part, uniform.Region):
-            for array in {a for x in walks.all_statements(part.statements) for a in x.touched()}:
-                users[array] = users.get(array, 0) + (2 if part.repeats else 1)
+    for region in regions(parts):
+        for array in {a for x in walks.all_statements(region.statements) for a in x.touched()}:
+            users[array] = users.get(array, 0) + (2 if region.repeats else 1)
     private = (x for x in kernel.arrays if x.space == "private")
     wide = _read_in_vectors(kernel.body)
     return {x: _of_items(x, items, x in wide) for x in private if users.get(x, 0) > 1}
