@@ -162,7 +162,7 @@ def test_long_private_arrays_are_kept_in_the_room() -> None:
 
 
 def test_what_has_no_lowering_is_refused_by_name() -> None:
-    kernel = ir.kernel([], [s.Instruction("mma unheard of", (), (), (), ir.LOC)])
+    kernel = ir.kernel([], [s.Instruction("mma unheard of", ir.LOC)])
     with pytest.raises(UnsupportedError, match="mma unheard of has no lowering for llvm"):
         generate(kernel, NATIVE)
 

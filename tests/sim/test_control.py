@@ -146,7 +146,7 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_instructions_are_refused() -> None:
     k = K(OUT)
-    k.add(s.Instruction("mma", (), (), (), k.loc))
+    k.add(s.Instruction("mma", k.loc))
     with pytest.raises(UnsupportedError, match=r"kernel.py:1.*mma is not simulated"):
         run(k)
 

@@ -37,7 +37,7 @@ class Apart(K):
 
     def instruct(self, name: str, slot: Any, *inputs: e.Expression) -> None:
         slot = slot if isinstance(slot, e.Expression) else const(slot)
-        self.add(s.Instruction(name, (), inputs, ((self.slots, (slot,)),), self.loc))
+        self.add(s.Instruction(name, self.loc, inputs=inputs, addresses=((self.slots, (slot,)),)))
 
     def arrive(self, slot: Any) -> None:
         self.instruct("mbarrier.arrive", slot)

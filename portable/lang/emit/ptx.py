@@ -1,7 +1,7 @@
 """NVIDIA's device instructions, as inline PTX: the table behind `statements.Instruction`.
 
 To add one, put an `Asm` into `INSTRUCTIONS` under a name of your choice and make a lowering pass
-emit ``Instruction(name, outputs, inputs, addresses, loc)``. In the template ``{o0}``, ... are the
+emit an `Instruction` of that name. In the template ``{o0}``, ... are the
 outputs (declared variables: C lvalues, ``{o0}.lane[1]`` for a lane of a vector), ``{i0}``, ... the
 inputs (C expressions), ``{a0}``, ... generic pointers to the addresses' elements and ``{s0}``, ...
 the same as 32-bit addresses in shared memory. PTX's own braces are doubled.

@@ -283,7 +283,7 @@ class Statements:
             x.meeting // self.context.kernel.sub_group_size,
         )
         with self.writer.block(f"if ({sub_group} < {first})"):
-            self._instruction(s.Instruction(_FIRST, (), (count,), (), x.loc))
+            self._instruction(s.Instruction(_FIRST, x.loc, inputs=(count,)))
 
     def sub_group(self) -> None:
         """Defines the number of the own sub-group if barriers of some ask for it.
@@ -382,7 +382,9 @@ class Statements:
             valid = e.Binary("min", valid, e.Const(x.lanes, kind))
         count = e.Binary("mul", valid, e.Const(x.target.dtype.itemsize, kind))
         places = ((x.target, x.target_index), (x.source, x.source_index))
-        self._instruction(s.Instruction(f"cp.async.{size}", (), (count,), places, x.loc))
+        self._instruction(
+            s.Instruction(f"cp.async.{size}", x.loc, inputs=(count,), addresses=places)
+        )
 
     def _instruction(self, x: s.Instruction) -> None:
         spelled = self.dialect.instructions.get(x.name)

@@ -37,6 +37,9 @@ BLOCKS: Final = fields_of(Role.BLOCK)
 MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
 
+Address = tuple[Array, tuple[Expression, ...]]
+"""An array and the index of an element."""
+
 
 class Statement:
     """A statement: a frozen dataclass whose fields say what they are (`Role`).
@@ -372,7 +375,7 @@ class CopyTile(Statement):
     loc: Location
     asynchronous: bool = True
     by: tuple[int, int] | None = None
-    completion: tuple[Array, tuple[Expression, ...]] | None = field(default=None, metadata=UPDATES)
+    completion: Address | None = field(default=None, metadata=UPDATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,10 +575,10 @@ class Instruction(Statement):
     """
 
     name: str
-    outputs: tuple[Variable, ...] = field(metadata=UPDATES)
-    inputs: tuple[Expression, ...] = field(metadata=READS)
-    addresses: tuple[tuple[Array, tuple[Expression, ...]], ...] = field(metadata=UPDATES)
     loc: Location
+    outputs: tuple[Variable, ...] = field(default=(), metadata=UPDATES)
+    inputs: tuple[Expression, ...] = field(default=(), metadata=READS)
+    addresses: tuple[Address, ...] = field(default=(), metadata=UPDATES)
     boxes: tuple[tuple[Array, Box], ...] = field(default=(), metadata=READS)
 
     def written(self) -> tuple[Memory, ...]:

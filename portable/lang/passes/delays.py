@@ -151,5 +151,5 @@ class _Delays:
             turns = _scaled(counter, number)
             turn = turns if turn is None else e.Binary("add", turn, turns)
         return s.Instruction(
-            DELAY, (), (_OWN, e.Const(site, uint32), turn or e.Const(0, uint32)), (), loc
+            DELAY, loc, inputs=(_OWN, e.Const(site, uint32), turn or e.Const(0, uint32))
         )

@@ -177,12 +177,12 @@ def store_quads(
         words = [code.work.variable("traded", uint32) for _ in range(_LANES)]
         for j, word in enumerate(words):
             at = 4 * j + 2 * lower
-            code.emit(s.Instruction(pack, (word,), (values[at], values[at + 1]), (), code.loc))
+            code.instruct(pack, outputs=(word,), inputs=(values[at], values[at + 1]))
         _trade(code, words, lanes.member)
         index = place(target, add(row, 8 * lower), column)
         address = ((target.array, index),)
         with code.when(inside(target, index)):
-            code.emit(s.Instruction("store.v4.b32", (), tuple(words), address, code.loc))
+            code.instruct("store.v4.b32", inputs=tuple(words), addresses=address)
 
 
 def _trade(code: Code, words: Sequence[e.Variable], member: e.Expression) -> None:
@@ -192,7 +192,7 @@ def _trade(code: Code, words: Sequence[e.Variable], member: e.Expression) -> Non
         for i in range(_LANES):
             if not i & distance:
                 pair = words[i], words[i + distance]
-                code.emit(s.Instruction(f"trade.{distance}", pair, (bit,), (), code.loc))
+                code.instruct(f"trade.{distance}", outputs=pair, inputs=(bit,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +258,10 @@ class Held:
         for register, row, column in self._places():
             index = place(x.source, row, column)
             if x.source.array.space == "global":
-                code.emit(s.Assign(register, e.Const(0.0, self.fragment.dtype), x.loc))
+                code.assign(register, e.Const(0.0, self.fragment.dtype))
             with code.when(inside(x.source, index)):
                 loaded = code.load(x.source.array, index, self.fragment.dtype)
-                code.emit(s.Assign(register, loaded, x.loc))
+                code.assign(register, loaded)
         return code.block
 
     def store(self, work: Work, x: s.FragmentStore) -> s.Block:
@@ -315,14 +315,14 @@ class Held:
             code.emit(s.Let(x.column, column, x.loc))
             for variable, registers in ((x.value, copied), *beside):
                 loaded = code.load(registers, (which,), self.fragment.dtype)
-                code.emit(s.Assign(variable, loaded, x.loc))
+                code.assign(variable, loaded)
             code.emit(*x.body)
             if x.writes:
                 code.store(copied, (which,), x.value)
         if x.writes:
             for at, register in enumerate(self.registers):
                 loaded = code.load(copied, (code.index(at),), self.fragment.dtype)
-                code.emit(s.Assign(register, loaded, x.loc))
+                code.assign(register, loaded)
         return code.block
 
     def _copied(self, code: Code) -> Array:
@@ -381,10 +381,10 @@ class ByElements(Strategy):
             first = None if x.writes else self._first(x.fragment)
             with code.when(both(first, position)):
                 code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
-                code.emit(s.Assign(x.value, code.load(array, at, x.value.type), x.loc))
+                code.assign(x.value, code.load(array, at, x.value.type))
                 for partner, other in zip(x.partners, x.others, strict=True):
                     element = code.load(self._array(partner), at, other.type)
-                    code.emit(s.Assign(other, element, x.loc))
+                    code.assign(other, element)
                 code.emit(*x.body)
                 if x.writes:
                     code.store(array, at, stored(x.value, x.fragment))

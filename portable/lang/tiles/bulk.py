@@ -101,10 +101,10 @@ class _Bulk:
             assert array.layout is not None
             for slot in range(array.layout.size):
                 position = ((array, (e.Const(slot, self._kernel.index_type),)),)
-                body.append(s.Instruction("mbarrier.init", (), (), position, loc))
+                body.append(s.Instruction("mbarrier.init", loc, addresses=position))
         if not body:
             return ()
-        body.append(s.Instruction("mbarrier.init_fence", (), (), (), loc))
+        body.append(s.Instruction("mbarrier.init_fence", loc))
         made = (s.If(self._first(), tuple(body), (), loc), s.Barrier(loc))
         waits = [x for x in all_statements(self._kernel.body) if isinstance(x, s.BulkWait)]
         return (*made, self._own_sub_group()) if any(x.meeting for x in waits) else made
@@ -117,12 +117,12 @@ class _Bulk:
             case s.BulkWait():
                 return self._wait(x)
             case s.Barrier(loc=loc) if self._outward:
-                return (s.Instruction("proxy.fence", (), (), (), loc), x)
+                return (s.Instruction("proxy.fence", loc), x)
             case s.CopyCommit(loc=loc) if self._outward:
-                return (s.Instruction("bulk.commit", (), (), (), loc), x)
+                return (s.Instruction("bulk.commit", loc), x)
             case s.CopyWait(pending=pending, loc=loc) if self._outward:
                 count = e.Const(pending, self._kernel.index_type)
-                return (s.Instruction("bulk.wait", (), (count,), (), loc), x)
+                return (s.Instruction("bulk.wait", loc, inputs=(count,)), x)
             case _:
                 return (x,)
 
@@ -137,7 +137,7 @@ class _Bulk:
         some = e.Compare("gt", size, e.Const(0, kind))
         return (
             s.Let(size, e.Binary("mul", x.count, e.Const(x.source.dtype.itemsize, kind)), x.loc),
-            s.Instruction("bulk.fits", (fits,), (size,), places, x.loc),
+            s.Instruction("bulk.fits", x.loc, outputs=(fits,), inputs=(size,), addresses=places),
             s.If(
                 e.Binary("and", fits, some),
                 self._issue(x, size),
@@ -149,19 +149,19 @@ class _Bulk:
     def _issue(self, x: s.BulkCopy, size: e.Variable) -> s.Block:
         places = ((x.target, x.target_index), (x.source, x.source_index))
         if x.completion is None or x.slot is None:
-            fence = s.Instruction("proxy.fence", (), (), (), x.loc)
-            return fence, s.Instruction("bulk.store", (), (size,), places, x.loc)
+            fence = s.Instruction("proxy.fence", x.loc)
+            return fence, s.Instruction("bulk.store", x.loc, inputs=(size,), addresses=places)
         slot = (x.completion, (x.slot,))
         return (
-            s.Instruction("mbarrier.expect_tx", (), (size,), (slot,), x.loc),
-            s.Instruction("proxy.fence.all", (), (), (), x.loc),
-            s.Instruction("bulk.load", (), (size,), (*places, slot), x.loc),
+            s.Instruction("mbarrier.expect_tx", x.loc, inputs=(size,), addresses=(slot,)),
+            s.Instruction("proxy.fence.all", x.loc),
+            s.Instruction("bulk.load", x.loc, inputs=(size,), addresses=(*places, slot)),
         )
 
     def _wait(self, x: s.BulkWait) -> s.Block:
         slot = ((x.completion, (x.slot,)),)
-        arrive = s.Instruction("mbarrier.arrive", (), (), slot, x.loc)
-        wait = s.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc)
+        arrive = s.Instruction("mbarrier.arrive", x.loc, addresses=slot)
+        wait = s.Instruction("mbarrier.wait", x.loc, inputs=(x.phase,), addresses=slot)
         return (
             s.Barrier(x.loc, x.meeting),
             s.If(self._first(), (arrive,), (), x.loc),

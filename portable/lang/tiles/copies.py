@@ -19,7 +19,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.nodes import both
-from portable.lang.ir.types import LANES, Array, vector_type
+from portable.lang.ir.types import LANES, vector_type
 from portable.lang.ir.walks import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
@@ -56,10 +56,10 @@ def _completion(x: s.Statement, started: bool) -> s.Block:
     """Groups of copies are kept only where some copy is left to wait for."""
     match x:
         case s.CopyCommit(loc=loc):
-            return (s.Instruction("cp.async.commit", (), (), (), loc),) if started else ()
+            return (s.Instruction("cp.async.commit", loc),) if started else ()
         case s.CopyWait(pending=pending, loc=loc):
             count = e.Const(pending, uint32)
-            return (s.Instruction("cp.async.wait", (), (count,), (), loc),) if started else ()
+            return (s.Instruction("cp.async.wait", loc, inputs=(count,)),) if started else ()
         case _:
             return (x,)
 
@@ -126,7 +126,7 @@ def _all(conditions: list[e.Expression]) -> e.Expression:
     return both(*conditions) or e.Const(True, bool_)
 
 
-def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) -> s.Statement:
+def _asked(x: s.CopyTile, completion: s.Address) -> s.Statement:
     """TMA is asked for a box, at a place that begins with the contiguous dimension."""
     source, layout = x.source, x.target.array.layout
     assert layout is not None
@@ -137,7 +137,9 @@ def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) ->
     at = tuple(_narrow(source.starts[d]) for d in dims)
     target = x.target.array, x.target.starts
     boxes = ((source.array, box),)
-    return s.Instruction(f"tensor.load.{len(dims)}", (), at, (target, completion), x.loc, boxes)
+    return s.Instruction(
+        f"tensor.load.{len(dims)}", x.loc, inputs=at, addresses=(target, completion), boxes=boxes
+    )
 
 
 def _narrow(x: e.Expression) -> e.Expression:

@@ -347,7 +347,7 @@ class Micro(ByElements):
             for column in range(0, micro.columns, each):
                 at = add(mul(tile[0], micro.rows), u), add(mul(tile[1], micro.columns), column)
                 there = target.array, place(target, *at)
-                code.emit(s.Instruction("prefetch", (), (), (there,), code.loc))
+                code.instruct("prefetch", addresses=(there,))
 
     def _put(
         self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array

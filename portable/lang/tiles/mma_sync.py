@@ -95,7 +95,7 @@ class Loader:
             registers = tuple(r for tile in into[first : first + count] for r in tile)
             name = f"ldmatrix.x{len(registers)}" + ("" if along_k else ".trans")
             index = self._index(region, add(outer, first * self.extent), add(inner, k))
-            code.emit(s.Instruction(name, registers, (), ((region.array, index),), code.loc))
+            code.instruct(name, outputs=registers, addresses=((region.array, index),))
 
     def _row_of(self, along_k: bool) -> tuple[e.Expression, e.Expression]:
         """Which row of 8 halves the lane gives the address of, as distances along both dimensions.
@@ -134,10 +134,10 @@ class Loader:
 
     def _join(self, code: Code, register: e.Variable, values: list[e.Expression]) -> None:
         if len(values) == 1:
-            code.emit(s.Assign(register, values[0], code.loc))
+            code.assign(register, values[0])
         else:
             name = f"pack.{self.shape.operand.short}"
-            code.emit(s.Instruction(name, (register,), tuple(values), (), code.loc))
+            code.instruct(name, outputs=(register,), inputs=tuple(values))
 
     def _element(
         self, code: Code, region: e.Region, offset: Offset, outer: int, k: int
@@ -150,9 +150,9 @@ class Loader:
         if condition is None:
             return code.load(region.array, index, kind)
         value = code.work.variable("operand", kind)
-        code.emit(s.Assign(value, e.Const(0.0, kind), code.loc))
+        code.assign(value, e.Const(0.0, kind))
         with code.when(condition):
-            code.emit(s.Assign(value, code.load(region.array, index, kind), code.loc))
+            code.assign(value, code.load(region.array, index, kind))
         return value
 
     def _standing(self) -> tuple[e.Expression, e.Expression]:
@@ -448,11 +448,11 @@ class MmaSync(Strategy):
             for left, right in factors:
                 for i, j in part:
                     operands = (*left[i], *right[j])
-                    code.emit(s.Instruction(self._shape.name, sums[i, j], operands, (), code.loc))
+                    code.instruct(self._shape.name, outputs=sums[i, j], inputs=operands)
             for i, j in part:
                 first = (i * len(b) + j) * each
                 for r, more in zip(held[first : first + each], sums[i, j], strict=True):
-                    code.emit(s.Assign(r, e.Binary("add", r, more), code.loc))
+                    code.assign(r, e.Binary("add", r, more))
 
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
         """Each of the operands' tiles with each of the other's."""
@@ -462,14 +462,14 @@ class MmaSync(Strategy):
             first = (i * len(b) + j) * each
             operands = (*a[i], *b[j])
             sums = held[first : first + each]
-            code.emit(s.Instruction(self._shape.name, sums, operands, (), code.loc))
+            code.instruct(self._shape.name, outputs=sums, inputs=operands)
 
     def _split(self, code: Code, use: _Use, whole: Registers) -> tuple[Registers, Registers]:
         """The first bits of what registers hold, and the rest."""
         high, low = self._parts[use]
         for pieces in zip(whole, high, low, strict=True):
             for register, upper, lower in zip(*pieces, strict=True):
-                code.emit(s.Instruction("split.tf32", (upper, lower), (register,), (), code.loc))
+                code.instruct("split.tf32", outputs=(upper, lower), inputs=(register,))
         return high, low
 
     def fill(self, x: s.FragmentFill) -> s.Block:

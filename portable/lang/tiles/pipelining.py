@@ -159,7 +159,7 @@ def prefetch(code: Code, regions: list[e.Region], turn: e.Expression, turns: int
             line = code.let("line", _sum(first, number))
             row, column = divided(line, across), mul(remainder(line, across), each)
             index = place(region, *((row, column) if kept[0] == outer else (column, row)))
-            code.emit(s.Instruction("prefetch", (), (), ((array, index),), code.loc))
+            code.instruct("prefetch", addresses=((array, index),))
 
 
 def _sum(x: e.Expression, y: e.Expression) -> e.Expression:
@@ -319,13 +319,13 @@ def specialise(
             _registers(code, "registers.more", LENT)
         if lends and staggered:
             with code.when(e.Compare("eq", warpgroup, code.index(1))):
-                code.emit(s.Instruction("pause", (), (code.index(_STAGGER),), (), code.loc))
+                code.instruct("pause", inputs=(code.index(_STAGGER),))
         _consume(code, pieces, ring, settled)
 
 
 def _registers(code: Code, word: str, count: int) -> None:
     """All work-items of a warpgroup give registers back or take some, to have so many."""
-    code.emit(s.Instruction(word, (), (code.index(count),), (), code.loc))
+    code.instruct(word, inputs=(code.index(count),))
 
 
 @contextmanager
@@ -374,24 +374,24 @@ class _Ring:
                 for slot in range(self.slots):
                     position = ((array, (code.index(slot),)),)
                     arrivals = (code.index(count),)
-                    code.emit(s.Instruction("mbarrier.init.many", (), arrivals, position, code.loc))
-            code.emit(s.Instruction("mbarrier.init_fence", (), (), (), code.loc))
+                    code.instruct("mbarrier.init.many", inputs=arrivals, addresses=position)
+            code.instruct("mbarrier.init_fence")
         code.emit(s.Barrier(code.loc))
 
     def wait(self, code: Code, array: Array, turn: e.Expression, ahead: int) -> None:
         """Until the phase is over that the round is in, or the one `ahead` of it."""
         phase = remainder(add(divided(turn, self.slots), ahead), 2)
         slot = (self.place(array, turn),)
-        code.emit(s.Instruction("mbarrier.wait", (), (phase,), slot, code.loc))
+        code.instruct("mbarrier.wait", inputs=(phase,), addresses=slot)
 
-    def place(self, array: Array, turn: e.Expression) -> tuple[Array, tuple[e.Expression, ...]]:
+    def place(self, array: Array, turn: e.Expression) -> s.Address:
         """A round's mbarrier."""
         return array, (remainder(turn, self.slots),)
 
     def arrive(self, code: Code, word: str, array: Array, turn: e.Expression, back: int) -> None:
         """At the mbarrier of the round so many rounds before."""
         slot = (self.place(array, add(turn, -back)),)
-        code.emit(s.Instruction(word, (), (), slot, code.loc))
+        code.instruct(word, addresses=slot)
 
 
 def _produce_by_tma(code: Code, pieces: Split, ring: _Ring, by: int) -> None:
@@ -410,7 +410,7 @@ def _produce_by_tma(code: Code, pieces: Split, ring: _Ring, by: int) -> None:
             )
         )
         inputs = (code.index(size),)
-        code.emit(s.Instruction("mbarrier.arrive.expecting", (), inputs, (filled,), code.loc))
+        code.instruct("mbarrier.arrive.expecting", inputs=inputs, addresses=(filled,))
 
 
 def _produce(code: Code, pieces: Split, ring: _Ring, by: tuple[int, int]) -> None:
@@ -446,7 +446,7 @@ def _consume(code: Code, pieces: Split, ring: _Ring, settled: s.Block) -> None:
     with _rounds(code, pieces, finish):
         ring.wait(code, ring.filled, turn, 0)
         if not pieces.tensor_copies:
-            code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
+            code.instruct("proxy.fence")
         code.emit(*pieces.product)
-        code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
+        code.instruct("wgmma.wait.1")
         free(turn)

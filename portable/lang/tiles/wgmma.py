@@ -92,7 +92,7 @@ def _is_readable(array: Array, work: Work) -> bool:
 
 def wait(loc: Location) -> s.Instruction:
     """Waits for all multiplications."""
-    return s.Instruction("wgmma.wait", (), (), (), loc)
+    return s.Instruction("wgmma.wait", loc)
 
 
 def settled(body: s.Block, *, waiting: bool) -> s.Block:
@@ -103,7 +103,7 @@ def settled(body: s.Block, *, waiting: bool) -> s.Block:
 def _settled(waiting: bool, x: s.Statement) -> s.Block:
     if not isinstance(x, s.Barrier | s.WorkgroupUniform | s.BulkWait):
         return (x,)
-    fence = s.Instruction("proxy.fence", (), (), (), x.loc)
+    fence = s.Instruction("proxy.fence", x.loc)
     return (wait(x.loc), fence, x) if waiting else (fence, x)
 
 
@@ -430,12 +430,12 @@ class Wgmma(Strategy):
         assert isinstance(x.a, e.Region)
         parts = self._parts[x.accumulator]
         anew, each = x.anew or bool(parts), _DEPTH // x.a.array.dtype.itemsize
-        code.emit(s.Instruction("wgmma.fence", (), (), (), x.loc))
+        code.emit(s.Instruction("wgmma.fence", x.loc))
         for k in _steps(x.a.shape[1], each, x.accumulator.split == "given"):
             for i, (piece, sums) in enumerate(pieces.items()):
                 made = parts[i * len(sums) : (i + 1) * len(sums)] or sums
                 self._step(code, made, tiles, piece, k, anew and k == (0, 0))
-        code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
+        code.emit(s.Instruction("wgmma.commit", x.loc))
         if parts:
             code.emit(wait(x.loc), *(_on(r, "changed", x.loc) for r in parts))
             pairs = zip(chain(*pieces.values()), parts, strict=False)
@@ -472,7 +472,7 @@ class Wgmma(Strategy):
         constant = e.Const(tile.descriptor, uint64)
         address = (tile.array, index)
         output = (self._bases[which],)
-        code.emit(s.Instruction("wgmma.descriptor", output, (constant,), (address,), code.loc))
+        code.instruct("wgmma.descriptor", outputs=output, inputs=(constant,), addresses=(address,))
 
     def _step(
         self,
@@ -494,7 +494,7 @@ class Wgmma(Strategy):
             *turned[: 2 if kind.itemsize == 2 else 0],
         )
         name = f"{_unit(kind)}.m64n{2 * len(sums)}k{_DEPTH // kind.itemsize}{'.anew' * anew}"
-        code.emit(s.Instruction(name, sums, inputs, (), code.loc))
+        code.instruct(name, outputs=sums, inputs=inputs)
 
     @classmethod
     def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:
@@ -576,7 +576,7 @@ def _on(register: e.Variable, word: str, loc: Location) -> s.Statement:
     """What is said of a register, by its type."""
     kind = register.type
     assert isinstance(kind, DType)
-    return s.Instruction(f"{word}.{kind.short}", (register,), (), (), loc)
+    return s.Instruction(f"{word}.{kind.short}", loc, outputs=(register,))
 
 
 def _narrowed(region: e.Region, dim: int, start: int, extent: int) -> e.Region:

@@ -159,6 +159,20 @@ class Code:
         """Adds statements."""
         self._blocks[-1].extend(statements)
 
+    def assign(self, var: e.Variable, value: e.Expression) -> None:
+        """Gives a variable a new value."""
+        self.emit(s.Assign(var, value, self.loc))
+
+    def instruct(
+        self,
+        name: str,
+        outputs: tuple[e.Variable, ...] = (),
+        inputs: tuple[e.Expression, ...] = (),
+        addresses: tuple[s.Address, ...] = (),
+    ) -> None:
+        """Adds a device's instruction; see `statements.Instruction`."""
+        self.emit(s.Instruction(name, self.loc, outputs, inputs, addresses))
+
     def index(self, value: int) -> e.Const:
         """A constant of the index type."""
         return e.Const(value, self.work.kernel.index_type)
