@@ -18,7 +18,8 @@ from portable.lang.arguments.arguments import Specialisation, is_array
 from portable.lang.arguments.structs import flattened
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import too_deep, translate
-from portable.lang.frontend.source import LAMBDA, NamesRead, function_source, require_plain
+from portable.lang.frontend.outer_names import NamesRead
+from portable.lang.frontend.source import LAMBDA, function_source, require_plain
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options

@@ -12,7 +12,7 @@ from typing import Final
 
 from portable.gradients.adjoint.names import zero
 from portable.gradients.adjoint.strips import counted, number_of
-from portable.lang.emit.statements import atomic_runs
+from portable.lang.emit.atomic_runs import atomic_runs
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel

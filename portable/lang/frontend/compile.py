@@ -26,7 +26,8 @@ from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, constant
 from portable.lang.frontend.memory import whole
-from portable.lang.frontend.source import FunctionSource, NamesRead, function_source
+from portable.lang.frontend.outer_names import NamesRead
+from portable.lang.frontend.source import FunctionSource, function_source
 from portable.lang.frontend.translator import Translator
 from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struct, Value
 from portable.lang.function import Function

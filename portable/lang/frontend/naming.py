@@ -20,7 +20,7 @@ from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
-from portable.lang.frontend.source import Given
+from portable.lang.frontend.syntax import Given
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function, Marked
 from portable.lang.ir import expressions as e

@@ -32,9 +32,10 @@ from portable.lang.frontend.conversion import (
     unify,
 )
 from portable.lang.frontend.handlers.matrices import element_variables, partner_value
-from portable.lang.frontend.source import (
+from portable.lang.frontend.source import FunctionSource
+from portable.lang.frontend.structs import load, store
+from portable.lang.frontend.syntax import (
     REFUSED,
-    FunctionSource,
     Given,
     apart,
     assigned,
@@ -43,7 +44,6 @@ from portable.lang.frontend.source import (
     has_return,
     is_left,
 )
-from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.values import (
     Call,
     Closure,

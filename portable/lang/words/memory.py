@@ -238,9 +238,6 @@ def count(mask: Any) -> Any:
     """For how many lanes of a vector of bool it holds."""
 
 
-# Copies between global and local memory.
-
-
 # Pipelines of tiles.
 
 

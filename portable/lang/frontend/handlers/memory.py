@@ -1,29 +1,18 @@
-"""Local and private arrays, vectors, their loads and stores, and copies of tiles."""
+"""Local and private arrays, vectors, their loads and stores."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from numpy import ndindex
 
 from portable import dtypes
-from portable.dtypes import DType, bool_, uint64
+from portable.dtypes import DType
 from portable.errors import DTypeError
 from portable.lang.frontend import memory, structs
 from portable.lang.frontend.builder import Builder, handles
-from portable.lang.frontend.conversion import (
-    as_index,
-    as_type,
-    as_value,
-    cast,
-    register_of,
-    splat,
-    unify,
-)
-from portable.lang.frontend.handlers.collectives import meeting_items
-from portable.lang.frontend.structs import is_callable
+from portable.lang.frontend.conversion import as_value, cast, register_of, splat, unify
 from portable.lang.frontend.values import (
     Complex,
     Struct,
@@ -36,11 +25,9 @@ from portable.lang.frontend.values import (
     sequence,
 )
 from portable.lang.ir import expressions as e
-from portable.lang.ir import nodes, walks
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Interval
-from portable.lang.ir.pipeline import Pipeline
-from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector, lanes_of
+from portable.lang.ir.types import LANES, Array, Fragment, Layout, Space, Vector
 
 _MOST_STORES: Final = 64
 """Elements that are filled one by one."""
@@ -198,7 +185,8 @@ def _vstore(
 
 
 @handles("vector")
-def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value | Complex:
+def vector(builder: Builder, elements: tuple[Any, ...]) -> Value | Complex:
+    """A vector of scalars; of a single one the scalar itself."""
     if _check_lanes(builder, len(elements)) == 1 and isinstance(elements[0], Complex):
         return elements[0]
     values = unify(builder, *elements)
@@ -257,278 +245,3 @@ def _mask(builder: Builder, word: str, mask: Any) -> Value:
     if not (isinstance(mask, Value) and mask.lanes > 1 and mask.dtype is dtypes.bool_):
         builder.fail(f"kl.{word} takes a vector of bool, not {describe(mask)}", "such as v > 0")
     return mask
-
-
-# Atomic operations.
-
-_ORDERS = {
-    "atomic_load": ("relaxed", "acquire"),
-    "atomic_store": ("relaxed", "release"),
-}
-_ANY_ORDER = ("relaxed", "acquire", "release", "acq_rel")
-_FLOAT = ("load", "store", "add", "sub", "exchange", "min", "max")
-
-
-def _checked(builder: Builder, word: str, array: Any, order: Any, scope: Any) -> View:
-    view = view_of(builder, array, word)
-    dtype = view.array.dtype
-    op = word.removeprefix("atomic_")
-    fits = dtype.itemsize in (4, 8) and not dtype.is_complex and dtype is not bool_
-    if op == "store" and order == "relaxed":
-        fits = fits or dtype.is_integer
-    if view.array.space == "private" or not fits or (dtype.is_float and op not in _FLOAT):
-        builder.fail(
-            f"kl.{word} on a {dtype.short} {view.array.space} array",
-            "atomics take 32- and 64-bit integers, and floats except for bit operations and "
-            "compare_exchange, in global or local memory; relaxed stores all integers",
-        )
-    allowed = _ORDERS.get(word, _ANY_ORDER)
-    if order not in allowed:
-        builder.fail(f"kl.{word} takes the order {' or '.join(allowed)}, not {order!r}")
-    if scope not in ("workgroup", "device"):
-        builder.fail(f"kl.{word} takes the scope workgroup or device, not {scope!r}")
-    return view
-
-
-@handles(
-    "atomic_load",
-    "atomic_store",
-    "atomic_add",
-    "atomic_sub",
-    "atomic_min",
-    "atomic_max",
-    "atomic_and",
-    "atomic_or",
-    "atomic_xor",
-    "atomic_exchange",
-    "atomic_compare_exchange",
-)
-def _atomic(
-    builder: Builder, word: str, array: Any, index: Any, order: Any, scope: Any, **numbers: Any
-) -> Value | None:
-    """Of an element; of vectors one for each lane, on neighbours along the last dimension."""
-    view = _checked(builder, word, array, order, scope)
-    place = memory.place(builder, view, index)
-    given = {n: memory.store_value(builder, view.array, x).expr for n, x in numbers.items()}
-    op: Any = word.removeprefix("atomic_")
-    if op == "sub" and view.array.dtype.is_float:  # devices add floats, and take none off
-        op, given = "add", {n: builder.let(n, e.Unary("neg", x)) for n, x in given.items()}
-    width = max((lanes_of(x.type) for x in given.values()), default=1)
-    if width > 1:
-        kind = Vector(register_of(builder, view.array.dtype), width)
-        given = {n: builder.let("lanes", nodes.splat(x, kind)) for n, x in given.items()}
-    before: list[Value] = []
-    for k in range(width):
-        at = nodes.neighbour(place, view.kept[-1], k) if k else place
-        part = {n: e.Lane(x, k) if width > 1 else x for n, x in given.items()}
-        operands = part.get("value"), part.get("expected")
-        var = None if op == "store" else builder.bind("before", view.array.dtype)
-        builder.emit(s.Atomic(var, op, view.array, at, *operands, order, scope, builder.location))
-        before += () if var is None else (Value(var),)
-    return as_value(builder, _vector(builder, tuple(before))) if before else None
-
-
-# Copies between global and local memory.
-
-
-# Pipelines of tiles.
-
-
-class _PipelineOptions(NamedTuple):
-    """The keyword arguments of `portable.lang.pipeline`."""
-
-    ahead: Any
-    valid: Any
-    transposed: Any
-    rotated: Any
-    after: Any
-
-
-@handles("pipeline")
-def _pipeline(
-    builder: Builder,
-    accumulator: Any,
-    tiles: Any,
-    read: Any,
-    start: Any,
-    stop: Any,
-    **how: Any,
-) -> None:
-    from portable.lang.library import collectives
-
-    total = fragment_of(builder, accumulator, "kl.pipeline")
-    stages = _stages(builder, tiles)
-    ahead, valid, transposed, rotated, after = options = _PipelineOptions(**how)
-    _check(builder, stages, read, options)
-    var, first, last = _steps(builder, start, stop)
-    builder.scratch_used = True  # what a later round begins with
-    step = Value(var)
-    with builder.block() as copies:
-        builder.inline(collectives.read_slot, [tiles, read, step, ahead, stages], {})
-    with builder.block() as product:
-        given = [total, tiles, valid, step, stages, transposed]
-        builder.inline(collectives.multiply_slot, given, {})
-    here = builder.location
-    multiply = product.pop()
-    assert isinstance(multiply, s.Multiply)
-    # The location is the user's, not the helper's.
-    product.append(replace(multiply, loc=here, anew=after is not None))
-    if after is not None:
-        with builder.block() as following:
-            builder.inline(collectives.follow, [after, step], {})
-        _check_no_meeting(builder, tuple(following))
-        product += following
-    whole = tuple(copies), tuple(product)
-    builder.emit(Pipeline(var, first, last, *whole, stages, ahead, rotated, here))
-
-
-def _check_no_meeting(builder: Builder, following: s.Block) -> None:
-    """Refuses what work-items that only copy would have to take part in."""
-    for x in walks.all_statements(following):
-        if x.together() != "work_item" and not isinstance(x, s.FragmentFill | s.ForElements):
-            builder.fail(
-                f"after of kl.pipeline holds {type(x).__name__}, for which work-items meet",
-                "it may map and fill matrices, and do what a work-item does alone",
-            )
-
-
-def _stages(builder: Builder, tiles: Any) -> int:
-    """How many slots both operands have."""
-    pair = tiles if isinstance(tiles, tuple) and len(tiles) == 2 else ()
-    local = all(isinstance(x, View) and x.array.space == "local" and x.ndim == 3 for x in pair)
-    if not pair or not local:
-        builder.fail(
-            f"kl.pipeline takes two local arrays of three dimensions, not {describe(tiles)}",
-            "such as kl.local((STAGES, M, K), kl.f32) and kl.local((STAGES, K, N), kl.f32)",
-        )
-    left, right = (x.extents[0] for x in pair)
-    if not isinstance(left, int) or left != right:
-        builder.fail(f"the tiles of kl.pipeline have {left} and {right} slots", "give both as many")
-    return left
-
-
-def _check(builder: Builder, stages: int, read: Any, options: _PipelineOptions) -> None:
-    """Refuses what is no constant, no function, or copies that would overtake products."""
-    ahead, functions = options.ahead, (read, options.valid, options.after)
-    if not isinstance(ahead, int) or not 0 <= ahead < stages:
-        builder.fail(
-            f"ahead of kl.pipeline is {describe(ahead)} for {stages} slots",
-            f"a constant from 0 to {stages - 1}: a slot more is multiplied meanwhile",
-        )
-    for name, given in zip(("read", "valid", "after"), functions, strict=True):
-        if not is_callable(given) and (name == "read" or given is not None):
-            builder.fail(f"{name} of kl.pipeline is a function, not {describe(given)}")
-    for name, flag in (("transposed", options.transposed), ("rotated", options.rotated)):
-        if not isinstance(flag, bool):
-            builder.fail(f"{name} of kl.pipeline is a constant, not {describe(flag)}")
-
-
-def _steps(
-    builder: Builder, start: Any, stop: Any
-) -> tuple[e.Variable, e.Expression, e.Expression]:
-    """The variable that counts steps, and where it begins and ends."""
-    for x in (start, stop):
-        integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
-        if not integer and (not isinstance(x, int) or isinstance(x, bool)):
-            builder.fail(f"the steps of kl.pipeline are integers, not {describe(x)}")
-    values = unify(builder, start, stop, 1)
-    dtype = values[0].dtype
-    ends = zip(("start", "stop"), values, strict=False)
-    first, last = (builder.let(name, as_type(builder, x, dtype).expr) for name, x in ends)
-    var = builder.bind("step", first.type)
-    low, high = builder.bounds(first).low, builder.bounds(last).high
-    builder.intervals[var] = Interval(low, max(low, high - 1))
-    return var, first, last
-
-
-# -- copies ----------------------------------------------------------------------------------------
-
-
-@handles("copy_async", "copy")
-def _copy(builder: Builder, word: str, target: Any, source: Any) -> None:
-    matrix = isinstance(target, View) and target.ndim == 2
-    to = memory.region(builder, target, what=f"kl.{word}")
-    start = memory.region(builder, source, what=f"kl.{word}", joins=matrix, spread=True)
-    _check_spaces(builder, word, to.array, start.array)
-    if to.shape != start.shape:
-        builder.fail(f"kl.{word} of a part of shape {start.shape} to one of shape {to.shape}")
-    builder.emit(s.CopyTile(to, start, builder.location, word == "copy_async"))
-
-
-def _check_spaces(builder: Builder, word: str, target: Array, source: Array) -> None:
-    if {target.space, source.space} != {"global", "local"}:
-        builder.fail(f"kl.{word} goes between a global and a local array")
-    if target.dtype is not source.dtype:
-        builder.fail(
-            f"kl.{word} of {source.dtype.short} to {target.dtype.short}",
-            "copy to a local array of the same dtype and convert when loading from it",
-        )
-
-
-@handles("copy_commit")
-def _commit(builder: Builder) -> None:
-    builder.emit(s.CopyCommit(builder.location))
-
-
-@handles("copy_wait")
-def _wait(builder: Builder, pending: Any) -> None:
-    if not isinstance(pending, int) or pending < 0:
-        builder.fail(f"kl.copy_wait takes a constant number, not {describe(pending)}")
-    builder.emit(s.CopyWait(pending, builder.location))
-
-
-@handles("completion")
-def _completion(builder: Builder, slots: Any) -> View:
-    if not isinstance(slots, int) or slots < 1:
-        builder.fail(f"kl.completion takes a positive constant, not {describe(slots)}")
-    shape = (slots,)
-    array = Array(builder.name("completion"), uint64, "local", 1, shape, Layout.row_major(shape))
-    builder.arrays.append(array)
-    builder.completions.add(array)
-    return memory.whole(builder, array)
-
-
-def _slot(builder: Builder, word: str, done: Any) -> tuple[Array, e.Expression]:
-    if not isinstance(done, View) or done.ndim or done.array not in builder.completions:
-        builder.fail(f"kl.{word} takes a slot of kl.completion(n), such as done[0]")
-    return done.array, done.starts[0]
-
-
-@handles("bulk_copy")
-def _bulk_copy(
-    builder: Builder,
-    target: Any,
-    target_index: Any,
-    source: Any,
-    source_index: Any,
-    count: Any,
-    done: Any,
-) -> None:
-    to, start = (view_of(builder, v, "bulk_copy") for v in (target, source))
-    _check_spaces(builder, "bulk_copy", to.array, start.array)
-    if (to.array.space == "local") != (done is not None):
-        builder.fail("kl.bulk_copy takes a slot for completion into local memory, and only there")
-    completion, slot = (None, None) if done is None else _slot(builder, "bulk_copy", done)
-    builder.emit(
-        s.BulkCopy(
-            to.array,
-            memory.place(builder, to, target_index),
-            start.array,
-            memory.place(builder, start, source_index),
-            as_index(builder, count),
-            completion,
-            slot,
-            builder.location,
-        )
-    )
-
-
-@handles("bulk_wait")
-def _bulk_wait(builder: Builder, done: Any, phase: Any, sub_groups: Any) -> None:
-    completion, slot = _slot(builder, "bulk_wait", done)
-    value = as_value(builder, phase)
-    if not value.dtype.is_integer:
-        builder.fail(f"the phase of kl.bulk_wait is an integer, not {describe(phase)}")
-    number = as_type(builder, value, builder.index_type)
-    meeting = meeting_items(builder, "bulk_wait", sub_groups)
-    builder.emit(s.BulkWait(completion, slot, number.expr, builder.location, meeting))

@@ -20,9 +20,6 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.elementwise import FUNCTIONS
 from portable.lang.ir.types import vector_type
 
-# Words that steer the compiler: kinds of loops, and assumptions that it need not prove.
-
-
 # What loops run over.
 
 
