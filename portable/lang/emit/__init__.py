@@ -1,11 +1,11 @@
 """From the IR to programs in the languages of devices.
 
 `dialect` finds the language that a device takes among those that are installed. The C family
-has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements`, `atomics` (neighbours
-at once by `atomic_runs`), put together by `kernels`, on what `context` holds for all of them. A language in it is a `dialect.Dialect`, a table of spellings: `opencl`,
-`cuda`, `hip`, which `dialect.steered` changes for compilers with faults. Nothing in this module
-knows of C, so that a language outside the family stands beside it (`dialect.Language`), as `llvm`
-does.
+has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements` and `atomics`
+(neighbours at once by `atomic_runs`), put together by `kernels`, on what `context` holds for all.
+A language in it is a `dialect.Dialect`, a table of spellings: `opencl`, `cuda`, `hip`, which
+`dialect.steered` changes for compilers with faults. Nothing in this module knows of C, so that a
+language outside the family stands beside it (`dialect.Language`), as `llvm` does.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ give local arrays new layouts; `copies` lowers copies of tiles to each work-item
 The fragments of a kernel fall into parts; each is held by the first `Strategy` that suits it: by
 `wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles of vectors
 for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix in every
-work-item of the scope.
+work-item of the scope. Those of matrix units share `accumulators`, the others `by_elements`. A
+pipeline goes by `rotation`, `warp_specialisation` or `prefetching`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An accumulator is a private array of micro-tiles; a multiplication takes them in
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
 cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
-prefetched while this one multiplies (`pipelining`). The sums of a loop that `summations` knows
+prefetched while this one multiplies (`prefetching`). The sums of a loop that `summations` knows
 begin in registers and are finished and stored from there: between rounds only they lie in memory.
 """
 
@@ -20,10 +20,11 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.nodes import both, constant, splat
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Space, Use, vector_type
-from portable.lang.tiles.accumulators import ByElements, Element, inside, place
+from portable.lang.tiles.by_elements import ByElements, Element
 from portable.lang.tiles.lanes import divided
 from portable.lang.tiles.panels import MicroShape, Packing, Panels
-from portable.lang.tiles.pipelining import next_sources, prefetch
+from portable.lang.tiles.prefetching import next_sources, prefetch
+from portable.lang.tiles.regions import inside, place
 from portable.lang.tiles.strategy import Part, Tile, alike_dims, kept_dims
 from portable.lang.tiles.summations import (
     Summation,

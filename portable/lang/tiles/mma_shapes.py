@@ -18,7 +18,7 @@ from portable.lang.tiles.work import add, mul
 # number is written in digits, the lowest first, and each digit moves so many rows and columns a
 # unit, as the nested shapes and strides of CuTe's thread-value layouts do. Layouts are composed:
 # an instruction's is repeated down and across for the share of a warp, and turned for the other
-# operand. Filling, loading, storing and mapping follow from it (`accumulators`, `operands`).
+# operand. Filling, loading, storing and mapping follow from it (`accumulators`, `mma_sync`).
 
 
 Offset = tuple[int, int]

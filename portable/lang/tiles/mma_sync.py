@@ -14,10 +14,11 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Fragment
 from portable.lang.ir.walks import all_statements
-from portable.lang.tiles.accumulators import Held, inside, place
+from portable.lang.tiles.accumulators import Held
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, Offset, RegisterLayout, Shape, room, shape_of
-from portable.lang.tiles.pipelining import exist_always, rotation
+from portable.lang.tiles.regions import inside, place
+from portable.lang.tiles.rotation import exist_always, rotation
 from portable.lang.tiles.strategy import Part, Strategy, kept_dims, spread
 from portable.lang.tiles.work import Code, Work, add, mul
 

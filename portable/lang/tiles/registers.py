@@ -22,9 +22,10 @@ from portable.lang.ir.kernel import linear_local_id
 from portable.lang.ir.nodes import both
 from portable.lang.ir.pipeline import Pipeline, rounds_of
 from portable.lang.ir.types import Array, Fragment, Layout, Use, vector_type
-from portable.lang.tiles.accumulators import ByElements, Element, place, store_neighbours
+from portable.lang.tiles.by_elements import ByElements, Element
 from portable.lang.tiles.lanes import divided, remainder
-from portable.lang.tiles.pipelining import Rotation, exist_always, rotation
+from portable.lang.tiles.regions import place, store_neighbours
+from portable.lang.tiles.rotation import Rotation, exist_always, rotation
 from portable.lang.tiles.strategy import Part, Tile, contiguous_dim, kept_dims, staggered
 from portable.lang.tiles.work import (
     Code,

@@ -6,7 +6,7 @@ or the accumulator is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
@@ -32,61 +32,19 @@ from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout
 from portable.lang.ir.walks import map_block
 from portable.lang.tiles.accumulators import Held
+from portable.lang.tiles.boxes import boxed
 from portable.lang.tiles.lanes import Lanes, divided, remainder
 from portable.lang.tiles.mma_shapes import LANES, PARTS, SUMS, room
-from portable.lang.tiles.pipelining import GROUP, Split, specialise, split, split_of
 from portable.lang.tiles.strategy import Part, Strategy, Tile, alike_dims, contiguous_dim, kept_dims
+from portable.lang.tiles.warp_specialisation import GROUP, specialise, split, split_of
 from portable.lang.tiles.work import Code, Work, add, mul, smaller
-
-_MOST: Final = 256
-_FARTHEST: Final = 8
-"""Elements that a box spans along a dimension, and steps between those that it takes."""
-
-
-def boxed(
-    pieces: Split, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work
-) -> Split:
-    """The loop with its copies made by TMA, if it can make all of them.
-
-    Parameters
-    ----------
-    pieces : Cut
-        The loop.
-    panels : callable
-        Gives the copies of panels that one of a tile is made of.
-    work : Work
-        The kernel in progress.
-    """
-    copies = tuple(
-        y for x in pieces.copies for y in (panels(x) if isinstance(x, s.CopyTile) else (x,))
-    )
-    tiles = [x for x in copies if isinstance(x, s.CopyTile)]
-    if "tensor" not in work.capabilities.async_copy or not all(_is_box(x, work) for x in tiles):
-        return pieces
-    return replace(pieces, copies=copies, tensor_copies=True)
-
-
-def _is_box(x: s.CopyTile, work: Work) -> bool:
-    """Whether the source is one box, whose rows are those of the panel."""
-    source, target = x.source, x.target
-    dims = range(source.array.ndim)
-    small = all(source.span(d) <= _MOST and source.step(d) <= _FARTHEST for d in dims)
-    row = alike_dims(x)[target.array.ndim - 1]
-    return small and _is_readable(source.array, work) and source.array.strides[row] == "unit"
-
-
-def _is_readable(array: Array, work: Work) -> bool:
-    """Whether TMA sees the array's elements, which nothing in this kernel changes."""
-    unchanged = array.restrict and array not in work.kernel.written
-    return array.space == "global" and array.boxed and unchanged
-
 
 # Waits and fences around warpgroup multiplications, which run on their own.
 #
 # They read local memory through the asynchronous proxy, so every barrier is preceded by the fence
 # that shows it the work-item's own writes. They may be in flight until the next barrier, since only
 # after it may the tiles be overwritten: every barrier waits for them too, unless a split pipeline
-# (`pipelining`) has waited for all of them itself. (Letting them pass it, and holding back
+# (`warp_specialisation`) has waited for all of them itself. (Letting them pass it, and holding back
 # the copies behind it by a wait and a barrier more, was slower by up to 6% on an H200.)
 
 
@@ -283,7 +241,7 @@ def _adds_apart(part: Part) -> bool:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a pipeline can be split (`pipelining`), the last work-items hold nothing and make
+    Where a pipeline can be split (`warp_specialisation`), the last work-items hold nothing and make
     the copies.
     """
 

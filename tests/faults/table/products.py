@@ -9,7 +9,7 @@ from tests.faults.fault import fault, without_barrier
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "products.kernels:"
 PIPELINE: Final = "portable.lang.ir.pipeline:"
-WARPS: Final = "portable.lang.tiles.pipelining:"
+WARPS: Final = "portable.lang.tiles.warp_specialisation:"
 BULK: Final = "portable.lang.tiles.bulk:"
 SETTLE: Final = "portable.lang.tiles.wgmma:"
 
@@ -108,7 +108,7 @@ UNITS: Final = (
     fault(
         "the multiplying warpgroup does not fence what another copied",
         WARPS + "_consume",
-        'code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))',
+        'code.instruct("proxy.fence")',
         "pass",
         "products_by_a_warpgroup_and_one_that_copies",
         "copy",
@@ -124,7 +124,7 @@ UNITS: Final = (
     fault(
         "the product before is not waited for",
         WARPS + "_consume",
-        'code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))',
+        'code.instruct("wgmma.wait.1")',
         "pass",
         "products_by_a_warpgroup_and_a_copy_engine",
         "copy",
@@ -133,7 +133,7 @@ UNITS: Final = (
         "sums of a tile are added up before units have made them",
         "portable.lang.tiles.wgmma:Wgmma._start",
         "wait(x.loc)",
-        's.Instruction("wgmma.fence", (), (), (), x.loc)',
+        's.Instruction("wgmma.fence", x.loc)',
         "products_of_eight_bits",
         "copy",
     ),
@@ -196,8 +196,8 @@ UNITS: Final = (
     fault(
         "an mbarrier is not told of the bytes to come",
         BULK + "_Bulk._issue",
-        's.Instruction("mbarrier.expect_tx", (), (size,), (slot,), x.loc)',
-        's.Instruction("mbarrier.init_fence", (), (), (), x.loc)',
+        's.Instruction("mbarrier.expect_tx", x.loc, inputs=(size,), addresses=(slot,))',
+        's.Instruction("mbarrier.init_fence", x.loc)',
         "band_in_a_ring_on_an_h200",
         "copy",
     ),
