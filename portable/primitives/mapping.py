@@ -15,8 +15,8 @@ from portable.lang.function import arity, settled
 from portable.lang.words.word import word_of
 from portable.namespace import device_of_arrays, to_numpy
 from portable.primitives.base.exchange import takes_other_libraries
-from portable.primitives.base.operands import normalized_axes, operation, promoted
-from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.operands import normalized_axes, number_for, operation, promoted
+from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Borrowed, Storage, released, stored
 from portable.primitives.elements import Elements, How, map_elements
 from portable.primitives.maps.elementwise import applied
@@ -175,8 +175,20 @@ def fill(out: Any, value: Any) -> Any:
     if host.ndim:
         raise ShapeError(f"fill takes a number, not an array of shape {host.shape}; use copy")
     if target.size:
-        _copying.run((stored(device, device.from_numpy(host)), target))
+        _filling.run((target,), numbers=(number_for(host[()], target.dtype),))
     return out
+
+
+def _write_fill(arrays: tuple[Storage, ...]) -> Callable[..., Any]:
+    """Takes the array and a number; copying it from the host would spoil a captured graph."""
+    (target,) = arrays
+    number = Number(number_for(0, target.dtype))
+    recipe = Recipe(target, number)
+    applied(recipe, conversion_to(target.dtype), number, out=target)
+    return recipe.finish(target)
+
+
+_filling: Final = Plans(_write_fill)
 
 
 @takes_other_libraries

@@ -248,7 +248,6 @@ STEPS: Final = frozenset(
         "make_hermitian",
         "pad_diagonals",
         "place_roots",
-        "put_number",
         "refine_weights",
         "reflector_triangles",
         "scale_rows",

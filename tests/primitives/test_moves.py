@@ -110,6 +110,21 @@ def test_copies_and_fills(device: Device) -> None:
     assert (pt.to_numpy(out) == 3).all()
 
 
+def test_captured_fills_copy_nothing_from_the_host(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph would copy it again from memory that is let go by then."""
+    out = device.empty((20,), pt.dtypes.float32)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(type(device), "from_numpy", None)
+        again = device.replay(lambda: primitives.fill(out, 3))
+        for _ in range(3):  # the first may go without a graph
+            primitives.fill(out, np.float64(0.1))
+            assert (pt.to_numpy(out) == np.float32(0.1)).all()
+            again()
+            assert (pt.to_numpy(out) == 3).all()
+
+
 @pytest.mark.needs_processor
 def test_memory_of_numpy() -> None:
     x = np.arange(24, dtype=np.float32)

@@ -29,12 +29,6 @@ def clear(x: kl.Array) -> None:
 
 
 @kernel
-def put_number(x: kl.Array, value: kl.Scalar) -> None:
-    """A vector of one element, from an argument."""
-    x[0] = kl.cast(value, x.dtype)
-
-
-@kernel
 def clear_below(a: kl.Array) -> None:
     """Zeros below the diagonal."""
     column, row = kl.global_id(0), kl.global_id(1)

@@ -43,15 +43,17 @@ _LINES: Final = 4
 """Rows after which minors are scaled."""
 
 
-@function
-def scaled_target(kind: Any, MINORS: bool) -> int:
-    """The exponent that the largest entry is scaled to.
+_MINORS_TARGET: Final = -1
+"""The exponent that the largest entry is scaled to for minors: squares are below 1."""
 
-    Squares are below 1 for minors; else what a small pivot carries to the next row overflows only
-    where it is so large that nothing added to it would count.
+
+@function
+def pivots_target(kind: Any) -> int:
+    """The same for pivots.
+
+    What a small pivot carries to the next row overflows only where it is so large that nothing
+    added to it would count.
     """
-    if MINORS:
-        return -1
     return 48 if kind == kl.f32 else 480
 
 
@@ -60,7 +62,7 @@ def squares(d: kl.Array, e: kl.Array | None, largest: kl.Array, q: kl.Array) -> 
     """``q[0] = d^2`` and ``q[1] = e^2``, scaled by a power of two; `e` may be None."""
     i = kl.global_id(0)
     if i < q.shape[1]:
-        field = power_bits(largest[0], scaled_target(q.dtype, False))
+        field = power_bits(largest[0], pivots_target(q.dtype))
         on = scaled_by(kl.cast(d[i], q.dtype), field, 1)
         q[0, i] = on * on
         q[1, i] = 0
@@ -80,7 +82,7 @@ def tridiagonal(d: kl.Array, e: kl.Array | None, largest: kl.Array, q: kl.Array)
     if i < q.shape[0] * _LINES:
         on, off = kl.cast(2, kind), kl.cast(0, kind)
         if i < n:
-            field, before = power_bits(largest[0], scaled_target(kind, True)), off
+            field, before = power_bits(largest[0], _MINORS_TARGET), off
             own = scaled_by(kl.cast(d[i], kind), field, 1)
             if e is not None and i > 0:
                 before = scaled_by(kl.cast(e[i - 1], kind), field, 1)
@@ -314,7 +316,8 @@ def bisect(
             if TEAM > 1:
                 steps = kl.workgroup_reduce(kl.add, kl.where(item < TEAM, steps, zero), width=TEAM)
             low[v] = low[v] + (steps << shift)
-    field = power_bits(largest[0], scaled_target(kind, SEARCH.minors))
+    target = _MINORS_TARGET if SEARCH.minors else pivots_target(kind)
+    field = power_bits(largest[0], target)
     for v in kl.static_range(VECTORS):
         kl.vstore(scratch, 0, low[v])
         for lane in kl.range(LANES, unroll=1):

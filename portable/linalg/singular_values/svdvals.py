@@ -20,7 +20,7 @@ from portable.linalg.bands.band import chase
 from portable.linalg.bands.shapes import plan_for
 from portable.linalg.base.magnitude import largest_magnitude, require_finite
 from portable.linalg.base.operands import common_dtype
-from portable.linalg.dense.kernels import load_dense, put_number, store_values
+from portable.linalg.dense.kernels import load_dense, store_values
 from portable.linalg.dense.reduction import SCALED_TO, reduced
 from portable.linalg.dense.shapes import dense_shape, tuned
 from portable.linalg.products.repeats import cached_plan
@@ -29,6 +29,7 @@ from portable.linalg.singular_values.direct_kernels import DirectShape, Scratch,
 from portable.linalg.singular_values.jacobi_kernels import jacobi_svdvals
 from portable.linalg.singular_values.rotation_shapes import RotationShape, rotation_shape
 from portable.namespace import device_of_arrays
+from portable.primitives import fill
 from portable.tune.space import Parameters
 from portable.tune.table import first_accepted
 from portable.tune.ways import Way, Ways
@@ -190,7 +191,7 @@ def _new_plan(device: Device, shape: tuple[int, int, int], kind: DType, layout: 
 
     def enqueue() -> None:
         """All steps, and the values of the bidiagonal matrices that they leave."""
-        put_number[1](most, bound)  # a graph would copy it from where the host had it once
+        fill(most, bound)
         launch = bidiagonalize[groups(count, matrices), rows_held.items]
         for first in range(-1, n) if count > 1 else (-1,):
             last = first + 1 if count > 1 else n
@@ -384,7 +385,7 @@ def _staged(asked: Asked) -> Iterator[Callable[[], None]]:
 SINGULAR_VALUES: Final = Ways[Asked, Callable[[], None]](
     "singular values",
     Way("by rotations", "jacobi_svdvals", _by_rotations),
-    Way("directly", "load_dense put_number bidiagonalize bisect store_values", _straight),
+    Way("directly", "load_dense elementwise bidiagonalize bisect store_values", _straight),
     Way(
         "in stages",
         "load_dense factor_panel apply_reflectors store_band vector_packs ring_packs bisect",

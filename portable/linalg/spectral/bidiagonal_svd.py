@@ -19,7 +19,7 @@ from portable.lang.kernel import kernel
 from portable.lang.launch.geometry import groups
 from portable.linalg.base.magnitude import largest_magnitude, power_bits, require_finite, scaled_by
 from portable.linalg.base.operands import common_dtype
-from portable.linalg.singular_values.bidiagonal import checked_length, scaled_target
+from portable.linalg.singular_values.bidiagonal import checked_length, pivots_target
 from portable.linalg.spectral.decompositions import SVDResult
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
@@ -62,7 +62,7 @@ def iterate_bidiagonal(
     """
     n, kind, begin = d.shape[0], work.dtype, kl.group_id(0) * SHARE
     on, off = work[kl.group_id(0), 0], work[kl.group_id(0), 1]
-    field = power_bits(largest[0], scaled_target(kind, False))
+    field = power_bits(largest[0], pivots_target(kind))
     for i in kl.workgroup_range(n):
         on[i] = scaled_by(kl.cast(d[i], kind), field, 1)
         off[i] = 0
@@ -270,7 +270,7 @@ def sort_vectors(
         if other > kl.abs(x) or (other == kl.abs(x) and j < i):
             rank = rank + 1
     rank = kl.workgroup_reduce(kl.add, rank)
-    field = power_bits(largest[0], scaled_target(work.dtype, False))
+    field = power_bits(largest[0], pivots_target(work.dtype))
     if kl.local_id(0) == 0:
         values[rank] = scaled_by(kl.abs(x), field, -1)
     for r in kl.workgroup_range(n):

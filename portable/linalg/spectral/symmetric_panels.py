@@ -255,29 +255,11 @@ def make_lines(
         square[i, j] = middle[i, j]
         top[j, i] = v[i, j]
     kl.barrier()
-    for entry in kl.workgroup_range(WIDTH * SHARES):
-        i, j = entry // SHARES, entry % SHARES * EACH
-        sums = kl.private(EACH, kind, fill=0)
-        for k in kl.range(WIDTH, unroll=8):
-            add_row(sums, square[i, k], factor, (k, j), EACH)
-        for share in kl.static_range(EACH):
-            half[i, j + share] = sums[share] * -0.5
-    kl.barrier()
-    for entry in kl.workgroup_range(WIDTH * SHARES):
-        i, j = entry // SHARES, entry % SHARES * EACH
-        sums = kl.private(EACH, kind, fill=0)
-        for k in kl.range(WIDTH, unroll=8):
-            add_row(sums, factor[k, i], half, (k, j), EACH)
-        for share in kl.static_range(EACH):
-            square[i, j + share] = sums[share]
-    kl.barrier()
+    make_correction(square, factor, half, WIDTH, EACH)
     head = half
     for entry in kl.workgroup_range(WIDTH * SHARES):
         row, j = entry % WIDTH, entry // WIDTH * EACH
-        sums = kl.private(EACH, kind, fill=0)
-        for k in kl.range(WIDTH, unroll=_AHEAD):
-            add_row(sums, products[k, row], factor, (k, j), EACH)
-            add_row(sums, v[row, k], square, (k, j), EACH)
+        sums = row_of_products(products.T, factor, v, square, (row, row, j), EACH)
         for share in kl.static_range(EACH):
             head[j + share, row] = sums[share]
     first = kl.group_id(0) * _ROWS
@@ -285,10 +267,7 @@ def make_lines(
         i, j = entry % _ROWS, entry // _ROWS * EACH
         row = first + i
         if row < v.shape[0]:
-            sums = kl.private(EACH, kind, fill=0)
-            for k in kl.range(WIDTH, unroll=_AHEAD):
-                add_row(sums, products[k, row], factor, (k, j), EACH)
-                add_row(sums, v[row, k], square, (k, j), EACH)
+            sums = row_of_products(products.T, factor, v, square, (row, row, j), EACH)
             for share in kl.static_range(EACH):
                 vector = v[row, j + share]
                 lines[i, j + share] = sums[share]
@@ -299,12 +278,46 @@ def make_lines(
         i, j = entry % _ROWS, entry // _ROWS * EACH
         row = first + i
         if row < v.shape[0]:
-            sums = kl.private(EACH, kind, fill=0)
-            for k in kl.range(WIDTH, unroll=_AHEAD):
-                add_row(sums, lines[i, k], top, (k, j), EACH)
-                add_row(sums, v[row, k], head, (k, j), EACH)
+            sums = row_of_products(lines, top, v, head, (i, row, j), EACH)
             for share in kl.static_range(EACH):
                 c[j + share, row] = c[j + share, row] - sums[share]
+
+
+@function
+def make_correction(
+    square: kl.Array, factor: kl.Array, half: kl.Array, WIDTH: int, EACH: int
+) -> None:
+    """``-T^T (V^T P) T / 2`` in the place of ``V^T P``, `factor` being T, and `half` room."""
+    SHARES = WIDTH // EACH
+    for entry in kl.workgroup_range(WIDTH * SHARES):
+        i, j = entry // SHARES, entry % SHARES * EACH
+        sums = kl.private(EACH, square.dtype, fill=0)
+        for k in kl.range(WIDTH, unroll=8):
+            add_row(sums, square[i, k], factor, (k, j), EACH)
+        for share in kl.static_range(EACH):
+            half[i, j + share] = sums[share] * -0.5
+    kl.barrier()
+    for entry in kl.workgroup_range(WIDTH * SHARES):
+        i, j = entry // SHARES, entry % SHARES * EACH
+        sums = kl.private(EACH, square.dtype, fill=0)
+        for k in kl.range(WIDTH, unroll=8):
+            add_row(sums, factor[k, i], half, (k, j), EACH)
+        for share in kl.static_range(EACH):
+            square[i, j + share] = sums[share]
+    kl.barrier()
+
+
+@function
+def row_of_products(
+    x: kl.Array, by: kl.Array, y: kl.Array, other: kl.Array, at: tuple[Any, ...], EACH: int
+) -> Any:
+    """Elements of a row of ``x @ by + y @ other``; `at` is the rows of x and y, and a column."""
+    (i, row, column), WIDTH = at, by.shape[0]
+    sums = kl.private(EACH, by.dtype, fill=0)
+    for k in kl.range(WIDTH, unroll=_AHEAD):
+        add_row(sums, x[i, k], by, (k, column), EACH)
+        add_row(sums, y[row, k], other, (k, column), EACH)
+    return sums
 
 
 @function

@@ -348,7 +348,7 @@ class Recipe:
     ) -> None:
         """A launch in each run, on views of given and new arrays, none overlapping one written."""
         launcher = kernel[ndrange, workgroup]
-        like = mapped(args, _like)
+        like = mapped(args, example_of)
         self.add(repeatable(launcher, like, constants, disjoint=True), args)
 
     def add(self, launch: Launch, args: Sequence[Any]) -> None:
@@ -384,7 +384,8 @@ class Recipe:
         raise ValueError("a recipe launches on its own arrays only")
 
 
-def _like(x: Any) -> Any:
+def example_of(x: Any) -> Any:
+    """A number for what stands for one; all else as it is."""
     return x.like if isinstance(x, Number) else x
 
 
@@ -404,12 +405,12 @@ def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
     return tuple(shared)
 
 
-def _told(work: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+def _told(work: Callable[..., Any], arrays: tuple[Any, ...], numbers: tuple[Any, ...] = ()) -> Any:
     """Does it, and reports it to the recorder if there is one."""
     if not recording.active or (recorder := recording.current()) is None:
-        return work(*arrays)
+        return work(*arrays, *numbers)
     with recording.unwatched():
-        results = work(*arrays)
+        results = work(*arrays, *numbers)
     recorder.unseen(arrays, results if isinstance(results, tuple) else (results,))
     return results
 
@@ -435,9 +436,9 @@ class Plans:
             plan = self._new(key, x, options)
         return _told(plan, (x,))
 
-    def run(self, arrays: tuple[Any, ...], *options: Any) -> Any:
-        """Does it to several arrays; `write` takes them as a tuple."""
-        return _told(self.plan(arrays, *options), arrays)
+    def run(self, arrays: tuple[Any, ...], *options: Any, numbers: tuple[Any, ...] = ()) -> Any:
+        """Does it to several arrays, which `write` takes as a tuple, and numbers of each run."""
+        return _told(self.plan(arrays, *options), arrays, numbers)
 
     def plan(self, arrays: tuple[Any, ...], *options: Any) -> Callable[..., Any]:
         """What is to be done for several arrays of a device; `write` takes them as a tuple."""

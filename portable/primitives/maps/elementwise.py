@@ -20,7 +20,7 @@ from portable.primitives.base.operands import (
     collapsed,
     number_for,
 )
-from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
+from portable.primitives.base.recipe import Launch, Number, Recipe, example_of, repeatable, shifted
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import (
     EVERY_OTHER,
@@ -131,15 +131,16 @@ def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> N
         The steps.
     operation : Operation
         What to do.
-    *operands : Storage or number
+    *operands : Storage, number or Number
         They broadcast.
     out : Storage
         Of the shape that they broadcast to.
     """
-    compute, _ = _types(operation, operands, out.device)
-    launch = _bind(operation, operands, out, compute, disjoint=True)
-    numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
-    recipe.add(launch, (*numbers, out))
+    like = tuple(map(example_of, operands))
+    compute, _ = _types(operation, like, out.device)
+    launch = _bind(operation, like, out, compute, disjoint=True)
+    given = [x if isinstance(x, Storage | Number) else number_for(x, compute) for x in operands]
+    recipe.add(launch, (*given, out))
 
 
 def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:

@@ -257,14 +257,12 @@ SPECTRAL: Final = (
         "result",
     ),
     *(
-        without_barrier(PANELS + "make_lines", i, 4, what, "values_by_a_band")
-        for i, what in enumerate(
-            (
-                "factors of a panel's lines are multiplied before they came",
-                "half a product of a panel's lines is multiplied",
-                "a panel's lines are made of what is not there",
-                "the next panel is changed by lines that are not there",
-            )
+        without_barrier(PANELS + where, i, 2, what, "values_by_a_band")
+        for where, i, what in (
+            ("make_lines", 0, "factors of a panel's lines are multiplied before they came"),
+            ("make_correction", 0, "half a product of a panel's lines is multiplied"),
+            ("make_correction", 1, "a panel's lines are made of what is not there"),
+            ("make_lines", 1, "the next panel is changed by lines that are not there"),
         )
     ),
     fault(
