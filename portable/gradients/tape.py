@@ -100,11 +100,15 @@ class Tape:
     def record(self, record: Record) -> None:
         """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
-        for value in record.kept():
+        self.need(record.kept())
+
+    def need(self, values: Sequence[Value]) -> None:
+        """Remembers what a gradient will need as it is now."""
+        for value in values:
             value.needed = True
         if not self._check:
             return
-        needed = [x for x in record.kept() if x.sample is None and is_real(x.array)]
+        needed = [x for x in values if x.sample is None]
         if any(isinstance(x.array, np.ndarray) for x in needed):
             synchronize()
         with recording.unwatched():
