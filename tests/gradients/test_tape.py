@@ -164,6 +164,20 @@ def test_what_has_no_gradient_is_refused_where_one_goes_through_it() -> None:
         tape.gradient(ordered, x)
 
 
+@pytest.mark.parametrize("inside", [lambda x, y: scales[N](y, x), primitives.copy])
+def test_what_a_tape_in_another_records_is_refused_there(inside: Any) -> None:
+    """The outer one would take what it gives for constants."""
+    x, y = numbers(N), numbers(N)
+    with pt.Tape() as outer:
+        with pt.Tape() as inner:
+            inside(x, y)
+        scales[N](y, x)
+        loss = primitives.reduce(y)
+    assert inner.gradient(y, x, seed=y).shape == (N,)
+    with pytest.raises(UnsupportedError, match="what a tape inside of this one records"):
+        outer.gradient(loss, x)
+
+
 @pt.kernel
 def greatest(x, y):
     kl.atomic_max(y, 0, x[kl.global_id(0)])
