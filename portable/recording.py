@@ -30,8 +30,8 @@ class Recorder(Protocol):
     def applied(self, function: Any, name: str, operands: Sequence[Any], result: Any) -> None:
         """A function of numbers is about to be applied to each element."""
 
-    def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        """Something made arrays of others, which nobody but its caller knows by name."""
+    def unseen(self, reads: Sequence[Any], writes: Sequence[Any], name: str = "") -> None:
+        """Something made arrays of others; without a `name` it is what the user called."""
 
 
 _current: Final[ContextVar[Recorder | None]] = ContextVar("portable_recorder", default=None)

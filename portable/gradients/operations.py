@@ -37,6 +37,7 @@ from portable.gradients.memory_of import is_real
 from portable.gradients.recorders import (
     TapeLike,
     add_shares,
+    apart,
     called,
     done,
     done_into,
@@ -402,21 +403,22 @@ def _fused(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
         return unknown(tape, function, args, kwargs, f" ({fused.__name__}){why}")
     with recording.unwatched():
         result = function(*args)
-    values = {id(x): tape.value(x) for x in arrays}
+    numbers = {id(x): number for number, x in enumerate({id(x): x for x in arrays}.values())}
+    reads = [tape.value(x) for x in {id(x): x for x in arrays}.values()]
     results = list(result) if isinstance(result, tuple) else [result]
     written = [tape.value(x) for x in results]
 
     def through(gradients: Gradients) -> None:
         totals = [gradients.taken(value) for value in written]
-        inputs = [values[id(x)].array if is_array(x) else x for x in given]
+        held = apart(reads)
+        inputs = [held[numbers[id(x)]] if is_array(x) else x for x in given]
         for number, total in enumerate(totals):
             if total is None or not total.size:
                 continue
             for x, share in tape.replayed(fused.__wrapped__, inputs, number, total):
-                value = next(v for v in values.values() if v.array is x)
+                value = next(v for v, y in zip(reads, held, strict=True) if y is x)
                 add_shares(gradients, [value], [lambda share=share: share])  # type: ignore[misc]
 
-    reads = list(values.values())
     tape.record(OperationRecord(through, reads, written, reads))
     tape.overwrite(written)
     return result
@@ -424,15 +426,16 @@ def _fused(tape: TapeLike, function: Any, args: Any, kwargs: Any) -> Any:
 
 def custom(tape: TapeLike, function: CustomFunction, args: Any) -> Any:
     """A function with an adjoint of its own."""
+    reads = [tape.value(x) for x in args if is_array(x)]
+    tape.need(reads)
     with recording.unwatched():
         result = function.function(*args)
-    values = [tape.value(x) if is_array(x) else None for x in args]
-    reads = [v for v in values if v is not None]
 
     def shares(total: Any) -> Any:
-        given = [x if v is None else v.array for x, v in zip(args, values, strict=True)]
-        slopes = zip(values, function.adjoint(total, *given), strict=True)
-        return [None if x is None else (lambda x=x: x) for v, x in slopes if v is not None]
+        held = iter(apart(reads))
+        given = [next(held) if is_array(x) else x for x in args]
+        slopes = zip(args, function.adjoint(total, *given), strict=True)
+        return [None if g is None else (lambda g=g: g) for x, g in slopes if is_array(x)]
 
     return done(tape, shares, reads, result, reads)
 

@@ -28,6 +28,9 @@ class TapeLike(Protocol):
     def record(self, record: Record) -> None:
         """Adds a record."""
 
+    def need(self, values: Sequence[Value]) -> None:
+        """Remembers what a gradient will need as it is now."""
+
     def overwrite(self, values: Sequence[Value]) -> range:
         """Keeps what is about to be overwritten."""
 
@@ -93,6 +96,18 @@ def add_shares(
             add_to(
                 grown, made if made.dtype == grown.dtype else copy(made, nought_for(value.array))
             )
+
+
+def apart(values: Sequence[Value]) -> list[Any]:
+    """What values hold, in copies where it shares memory with an earlier one.
+
+    To a tape, which goes by memory, what goes through either would be a gradient of both.
+    """
+    result: list[Any] = []
+    for number, value in enumerate(values):
+        shared = any(value.memory.overlaps(x.memory) for x in values[:number])
+        result.append(copy(value.array) if shared else value.array)
+    return result
 
 
 def unknown(tape: TapeLike, function: Any, args: Any, kwargs: Any, why: str = "") -> Any:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from portable import lang as kl
-from portable.dtypes import dtype
 from portable.errors import DataError, UnsupportedError
 from portable.gradients.kernels import AdjointKernel
 from portable.gradients.memory_of import Memory, is_real
@@ -91,11 +90,14 @@ def _compare(before: Any, now: Any, flag: Any) -> None:
 
 
 def _some(x: Any, memory: Memory) -> Any:
-    """A view of some elements from all over an array in C order; None of another one."""
+    """Some elements from all over an array, a view if it is in C order; None without any."""
     size = prod(memory.shape)
-    if not size or not memory.is_contiguous or dtype(x.dtype).is_complex:
+    if not size:
         return None
-    return x.reshape((-1,))[:: max(1, size // _SAMPLED)]
+    if memory.is_contiguous:
+        return x.reshape((-1,))[:: max(1, size // _SAMPLED)]
+    most = max(1, round(_SAMPLED ** (1 / len(memory.shape))))
+    return copy(x[tuple(slice(None, None, max(1, n // most)) for n in memory.shape)]).reshape((-1,))
 
 
 _SAMPLED: Final = 256

@@ -50,7 +50,8 @@ class Tape:
 
     What is written again after it was read is kept as a copy: rows of an array where the rows are
     told by numbers (``x[t + 1, i] = x[t, i]``, or views ``x[t]``), else arrays. Arrays that share
-    memory are refused unless they lie, each in one piece, in one of them.
+    memory are refused unless they lie, each in one piece, in one of them. What a tape inside of
+    another one records has no gradient on the outer one.
 
     Parameters
     ----------
@@ -72,11 +73,13 @@ class Tape:
         self._records: list[Record] = []
         self._versions = Versions()
         self._watch: AbstractContextManager[None] | None = None
+        self._outer: recording.Recorder | None = None
 
     def __enter__(self) -> Self:
         """Begins to take down what this context does."""
         if self._watch is not None:
             raise LaunchError("a tape is entered once at a time")
+        self._outer = recording.current()
         self._watch = recording.watching(self)
         self._watch.__enter__()
         return self
@@ -100,11 +103,18 @@ class Tape:
     def record(self, record: Record) -> None:
         """Adds one that is about to be done, or was, and whose results nothing has read."""
         self._records.append(record)
-        for value in record.kept():
+        self.need(record.kept())
+        if self._outer is not None:
+            reads, writes = ([x.live for x in some] for some in (record.reads, record.writes))
+            self._outer.unseen(reads, writes, "what a tape inside of this one records")
+
+    def need(self, values: Sequence[Value]) -> None:
+        """Remembers what a gradient will need as it is now."""
+        for value in values:
             value.needed = True
         if not self._check:
             return
-        needed = [x for x in record.kept() if x.sample is None and is_real(x.array)]
+        needed = [x for x in values if x.sample is None]
         if any(isinstance(x.array, np.ndarray) for x in needed):
             synchronize()
         with recording.unwatched():
@@ -179,13 +189,13 @@ class Tape:
         """A function of numbers was applied to each element."""
         elementwise(self, function, name, operands, result)
 
-    def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+    def unseen(self, reads: Sequence[Any], writes: Sequence[Any], name: str = "") -> None:
         """Something made arrays of others."""
         given = [self.value(x) for x in reads if is_plain(x)]
-        self._unseen(given, [self.value(x) for x in writes if is_plain(x)])
+        self._unseen(given, [self.value(x) for x in writes if is_plain(x)], name)
 
-    def _unseen(self, reads: list[Value], writes: list[Value]) -> None:
-        self.record(UnseenRecord(_called(), reads, writes))
+    def _unseen(self, reads: list[Value], writes: list[Value], name: str = "") -> None:
+        self.record(UnseenRecord(name or _called(), reads, writes))
         self.overwrite(writes)
 
     # -- gradients -------------------------------------------------------------------------

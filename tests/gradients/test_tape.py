@@ -164,6 +164,20 @@ def test_what_has_no_gradient_is_refused_where_one_goes_through_it() -> None:
         tape.gradient(ordered, x)
 
 
+@pytest.mark.parametrize("inside", [lambda x, y: scales[N](y, x), primitives.copy])
+def test_what_a_tape_in_another_records_is_refused_there(inside: Any) -> None:
+    """The outer one would take what it gives for constants."""
+    x, y = numbers(N), numbers(N)
+    with pt.Tape() as outer:
+        with pt.Tape() as inner:
+            inside(x, y)
+        scales[N](y, x)
+        loss = primitives.reduce(y)
+    assert inner.gradient(y, x, seed=y).shape == (N,)
+    with pytest.raises(UnsupportedError, match="what a tape inside of this one records"):
+        outer.gradient(loss, x)
+
+
 @pt.kernel
 def greatest(x, y):
     kl.atomic_max(y, 0, x[kl.global_id(0)])
@@ -198,6 +212,36 @@ def test_arrays_that_something_else_wrote() -> None:
 
 
 @pt.kernel
+def squares_at(x, at, y):
+    i = kl.global_id(0)
+    z = x[kl.cast(at[i], kl.i32)]
+    y[i] = kl.real(z * z)
+
+
+@pytest.mark.parametrize("where", ["cpu:native", "cpu:native-arrays"])
+@pytest.mark.parametrize("kind", [np.int32, bool, np.float16])
+def test_positions_that_something_else_wrote(where: str, kind: Any) -> None:
+    device = pt.device(where)
+    x, y, at = (device.from_numpy(a) for a in (numbers(2), np.zeros(2), np.zeros(2, kind)))
+    with pt.use(where), pt.Tape() as tape:
+        squares_at[2](x, at, y)
+    primitives.copy(device.from_numpy(np.ones(2, kind)), at)
+    with pt.use(where), pytest.raises(DataError, match="by what the tape does not see"):
+        tape.gradient(y, x, seed=y)
+
+
+@pytest.mark.parametrize("part", [np.s_[:, 1], np.s_[::2, :, 1], np.s_[::2, ::2]])
+def test_views_that_something_else_wrote(part: Any) -> None:
+    device = pt.device("cpu:native-arrays")
+    x = device.from_numpy(numbers(4, 300) * 1j if len(part) == 2 else numbers(4, 30, 5))[part]
+    with pt.Tape() as tape:
+        y = primitives.map(kl.square, x)
+    primitives.copy(primitives.map(kl.negative, x), x)
+    with pytest.raises(DataError, match="by what the tape does not see"):
+        tape.gradient(y, x, seed=y)
+
+
+@pt.kernel
 def doubles(x, y):
     i = kl.global_id(0)
     y[i] = 2 * x[i]
@@ -220,6 +264,53 @@ def test_adjoints_of_ones_own() -> None:
     with pt.Tape() as tape:
         loss = primitives.reduce(sine(x))
     assert np.allclose(tape.gradient(loss, x), np.cos(x))
+
+
+def product_of(x: Any, w: Any) -> Any:
+    y = empty_like(x)
+    times_the_first[N](x, w, y)
+    return y
+
+
+@pt.kernel
+def times_the_first(x, w, y):
+    i = kl.global_id(0)
+    y[i] = x[i] * w[i % w.shape[0]]
+
+
+def product_back(g: Any, x: Any, w: Any) -> Any:
+    with pt.Tape() as tape:
+        y = product_of(x, w)
+    return tape.gradient(y, (x, w), seed=g)
+
+
+def test_an_adjoint_of_ones_own_by_a_tape_of_what_shares_memory(device: Device) -> None:
+    """What goes through one argument must not be counted for the other one as well."""
+    own = pt.custom_vjp(product_of, product_back)
+
+    def program(x: Any) -> Any:
+        with pt.use(device.name):
+            return primitives.reduce(own(own(x, x[:3]), x), each=kl.square)
+
+    assert_taped(device, program, numbers(N))
+
+
+def test_a_fused_function_of_an_array_and_its_part() -> None:
+    fused = pt.fuse(lambda a, b: a * b + b * b * a)
+    device = pt.device("cpu:native-arrays")
+    assert_taped(device, lambda x: primitives.reduce(fused(x, x[1:2])), numbers(N))
+
+
+def test_a_function_of_ones_own_that_writes_what_it_is_given() -> None:
+    def scaled(x: Any) -> Any:
+        primitives.copy(primitives.map(kl.square, x), x)
+        return primitives.copy(x)
+
+    own, x = pt.custom_vjp(scaled, lambda g, x: (2 * g * x,)), numbers(N)
+    with pt.Tape() as tape:
+        loss = primitives.reduce(own(x))
+    with pytest.raises(DataError, match="by what the tape does not see"):
+        tape.gradient(loss, x)
 
 
 def test_seeds_of_complex_and_half_precision() -> None:

@@ -237,7 +237,7 @@ class _Recorder:
         """Nobody applies functions of numbers here."""
         raise AssertionError(f"{name} is applied")
 
-    def unseen(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+    def unseen(self, reads: Sequence[Any], writes: Sequence[Any], name: str = "") -> None:
         """Nobody makes arrays that are not known by name here."""
         raise AssertionError("arrays are made")
 
