@@ -15,10 +15,10 @@ from typing import Any
 
 from portable.absent_names import PARALLEL, lacking
 from portable.primitives.mapping import copy, fill, map, transpose  # noqa: A004 - as Python's
-from portable.primitives.reducing import TopK, reduce, segmented_reduce, topk
+from portable.primitives.reducing import reduce, segmented_reduce
 from portable.primitives.scanning import scan
 from portable.primitives.selecting import compact, gather, scatter
-from portable.primitives.sorting import argsort, sort, sort_by_key
+from portable.primitives.sorting import TopK, argsort, sort, sort_by_key, topk
 
 __all__ = [
     "TopK",

@@ -56,8 +56,10 @@ class Elements:
         ShapeError
             If their shapes differ.
         """
-        kind = type(given) if is_composite(type(given)) else None
-        fields = (given,) if kind is None else items_of(given)
+        kind = type(given)
+        if not is_composite(kind):
+            return cls((stored(device_of_arrays(given), given),), None)
+        fields = items_of(given)
         device = device_of_arrays(*fields)
         arrays = tuple(stored(device, x) for x in fields)
         for position, x in enumerate(arrays):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,84 +26,15 @@ from portable.primitives.base.operands import (
     highest,
     lowest,
     normalized_axes,
-    normalized_axis,
     operation,
     reduced_shape,
 )
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, released, stored
+from portable.primitives.base.storage import Storage, stored
 from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
-from portable.primitives.mapping import copy
-from portable.primitives.moves.gathering import gathered_along
 from portable.primitives.reductions.axis import cut, reduced
 from portable.primitives.reductions.kernels import segments_by_item, segments_by_workgroup
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.sorting import argsort
-
-# The greatest or least elements along an axis.
-
-
-class TopK(NamedTuple):
-    """The result of `topk`.
-
-    Attributes
-    ----------
-    values : array
-        The elements, the first one first in order.
-    indices : array
-        Where they stand along the axis, int64.
-    """
-
-    values: Any
-    indices: Any
-
-
-@takes_other_libraries
-def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
-    """The `k` greatest elements along an axis in descending order, or the least in ascending.
-
-    Parameters
-    ----------
-    x : array
-        Bools and real numbers, of any library. NaN counts as greatest.
-    k : int
-        How many, from 0 to the extent of the axis.
-    axis : int
-        Along which.
-    largest : bool
-        Whether the greatest are asked for, and not the least.
-
-    Returns
-    -------
-    TopK
-        Elements and positions; the axis has the extent `k`. Of equal elements the first come first.
-
-    Raises
-    ------
-    ValueError
-        For a `k` out of range.
-    ShapeError
-        For an array without dimensions.
-
-    Notes
-    -----
-    The axis is sorted whole, by `argsort`, so that all `k` take as long.
-    """
-    device = device_of_arrays(x)
-    if not x.shape:
-        raise ShapeError("topk of an array without dimensions")
-    dim = normalized_axis(axis, len(x.shape))
-    extent = int(x.shape[dim])
-    if not 0 <= k <= extent:
-        raise ValueError(f"topk of k={k}; axis {axis} has {extent} elements")
-    order = stored(device, argsort(x, axis=dim, descending=largest))
-    part = (*((slice(None),) * dim), slice(k))
-    # What is released is contiguous: a copy of the order's first places, not a view of them.
-    positions = copy(released(order)[part])
-    held, first = stored(device, x), stored(device, positions)
-    values = gathered_along(held, first, dim) if first.size else stored(device, copy(x[part]))
-    return TopK(released(values), positions)
-
 
 # -- reducing --------------------------------------------------------------------------------------
 

@@ -31,12 +31,11 @@ def takes_other_libraries(
             return cast(_Result, recording.operation(call, args, kwargs))
         given = (*args, *kwargs.values())
         parts = flattened(given)
-        others = any(map(is_other, parts))
-        away = (
-            None
-            if others or not any(type(x) is np.ndarray for x in parts)
-            else device_elsewhere(tuple(parts), {})
-        )
+        others = on_host = False
+        for x in parts:
+            on_host = on_host or type(x) is np.ndarray
+            others = others or is_other(x)
+        away = device_elsewhere(tuple(parts), {}) if on_host and not others else None
         if not others and away is None:
             return function(*args, **kwargs)
         results: list[_Result] = []

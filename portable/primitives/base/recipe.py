@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from portable import recording
 from portable.backend import Device
 from portable.dtypes import DType
+from portable.lang.arguments.arguments import ALIGNMENT
 from portable.lang.arguments.structs import flattened, mapped
 from portable.lang.kernel import Kernel
 from portable.lang.launch.launch import Launcher
@@ -65,19 +66,29 @@ class RunText(Names):
             for n, x in enumerate(given)
             if isinstance(x, Storage)
         ]
-        self._made: dict[int, tuple[Any, str]] = {}
+        self._made: dict[int, tuple[Any, str, int]] = {}
+        capabilities = self._device.capabilities
+        self._by_address = not (capabilities.pointer_offsets or self._device.interprets)
 
     def make(self, like: Any) -> None:
         """The next array is new, and like this one."""
         n = self._next()
         make = self.named(self._maker(like))
+        self._made[n] = like.at(None, 0), make, len(self._lines)
         self._lines.append(f"x{n} = {make}(); {self._memory(n)}")
-        self._made[n] = like.at(None, 0), make
 
     def _maker(self, like: Any) -> Callable[[], Any]:
         """What makes a new array like one that is known."""
         make = self._device.maker(like.shape, like.dtype)
         return partial(borrowed, self._device, make) if self._borrows else make
+
+    def _leave_bare(self, n: int) -> None:
+        """Makes array `n`, which no result is of, as the library does: its address will do."""
+        like, make, line = self._made[n]
+        self.values[make] = self._device.maker(like.shape, like.dtype)
+        view = self.named(self._device.view)
+        seen = f"x{n} = {make}(); seen = {view}(x{n})"
+        self._lines[line] = f"{seen}; b{n} = seen.handle; o{n} = seen.address % {ALIGNMENT}"
 
     def find(self, function: Callable[[], Any]) -> None:
         """The next array is what a function gives."""
@@ -123,6 +134,9 @@ class RunText(Names):
 
     def compiled(self, results: Sequence[tuple[Any, Place]]) -> Callable[..., Any]:
         """The function, which gives the views at places, a tuple if there are several."""
+        if self._borrows and self._by_address:
+            for n in sorted(self._made.keys() - {at.array for _, at in results}):
+                self._leave_bare(n)
         returned = ", ".join(self._result(*result) for result in results)
         self._lines.append(f"return {returned}")
         made: Callable[..., Any] = self.function(
@@ -144,12 +158,12 @@ class RunText(Names):
 
     def _shaped(self, n: int, x: Any) -> bool:
         """Whether new array `n` is this view; if all of it in another shape, it is made in that."""
-        like, make = self._made[n]
+        like, make, line = self._made[n]
         if _alike(x, like):
             return True
         if not (_contiguous(x) and _contiguous(like) and _size(x) == _size(like)):
             return False
-        self._made[n] = x.at(None, 0), make
+        self._made[n] = x.at(None, 0), make, line
         self.values[make] = self._maker(x)
         return True
 
@@ -445,7 +459,7 @@ class Plans:
         parts: list[Any] = [arrays[0].device, options]
         for x in arrays:
             parts += (x.dtype, x.shape, x.strides, x.offset & 15)
-        if len({id(x.buffer) for x in arrays}) < len(arrays):
+        if len(arrays) > 1 and len({id(x.buffer) for x in arrays}) < len(arrays):
             parts.append(_sharing(arrays))
         key = tuple(parts)
         plan = self._known.get(key)

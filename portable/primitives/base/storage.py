@@ -299,13 +299,13 @@ class Borrowed(Storage):
     __slots__ = ("array", "start")
 
     def __init__(self, device: Device, array: Any) -> None:
-        view = device.view(array)
+        # All that is set by `Storage`, here without its call: small operations borrow at each one.
+        kind, self.shape, self.strides, self.buffer, address, offset, *_ = device.view(array)
         counted = device.capabilities.pointer_offsets and not device.interprets
-        self.start = view.offset if counted else view.address % ALIGNMENT
+        self.start = self.offset = offset if counted else address % ALIGNMENT
         self.array = array
-        super().__init__(
-            device, view.handle, dtype(view.dtype), view.shape, view.strides, self.start
-        )
+        self.device = device
+        self.dtype = dtype(kind)
 
     @property
     def view(self) -> ArrayView:

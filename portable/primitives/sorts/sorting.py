@@ -220,12 +220,20 @@ _MANY_ALONE: Final = 32
 def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable[[Any], Any]:
     """What sorting the last axis of arrays like `x` takes."""
     recipe = Recipe(x)
-    if not x.size:
-        ordered = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
-    else:
-        ordered = SORTS.first(x)(recipe, x, descending, values=values, order=order)
-    return recipe.finish(
-        *[array for array, wanted in zip(ordered, (values, order), strict=True) if wanted]
+    both = ordered(recipe, x, descending, values=values, order=order)
+    return recipe.finish(*[array for array in both if array is not None])
+
+
+def ordered(
+    recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
+) -> tuple[Any, Any]:
+    """The last axis of `x`, which may be empty, sorted as by `bucket_sorted`, in the best way."""
+    if x.size:
+        both = SORTS.first(x)(recipe, x, descending, values=values, order=order)
+        return both[0] if values else None, both[1] if order else None
+    return (
+        recipe.empty(x.shape, x.dtype) if values else None,
+        recipe.empty(x.shape, int64) if order else None,
     )
 
 
