@@ -25,7 +25,7 @@ def _numpy_of(name: str) -> np.dtype[Any]:
 
 
 class DType:
-    """One element type; there is one object per type, so types compare by identity.
+    """One element type, of which there is one object; it also equals NumPy's, and names of both.
 
     Attributes
     ----------
@@ -97,6 +97,17 @@ class DType:
     def __call__(self, x: Any) -> Any:
         """`x` converted: in kernels a value of the register type, elsewhere a NumPy scalar."""
         return self.numpy.type(x)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the type that is meant, as ``x.dtype == np.float32`` asks of NumPy's."""
+        if isinstance(other, np.dtype | type | str):
+            try:
+                return dtype(other) is self
+            except DTypeError:
+                return False
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return self.short

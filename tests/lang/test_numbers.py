@@ -119,6 +119,27 @@ def same_bits(x, bits, back):
         back[i] = kl.bitcast(bits[i], x.dtype)
 
 
+@pt.kernel
+def named_type(x, out):
+    if x.dtype == np.int32:
+        out[0] = 1
+    elif x.dtype == "float32":
+        out[0] = 2
+    else:
+        out[0] = 3
+
+
+def test_dtypes_equal_those_of_numpy(device: Device) -> None:
+    found = []
+    for kind in ("int32", "float32", "int16"):
+        x, out = device.from_numpy(np.zeros(2, kind)), device.from_numpy(np.zeros(1, np.int32))
+        named_type[1](x, out)
+        found.append(int(device.to_numpy(out)[0]))
+    assert found == [1, 2, 3]
+    assert dtypes.float32 == np.float32 == dtypes.float32 != np.dtype("float64")
+    assert dtypes.float32 not in ("float64", "no type", None, object, 4)
+
+
 @pytest.mark.parametrize(("real", "integer"), [("f4", "i4"), ("f4", "u4"), ("f8", "u8")])
 def test_the_same_bits_as_another_type(device: Device, real: str, integer: str) -> None:
     x = np.array([0.0, -1.5, 3e20, np.inf], real)
