@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
 
@@ -116,8 +116,14 @@ class Network(ABC):
         self._stages: Final[dict[tuple[Shape, bool], list[Stage]]] = {}
 
     @abstractmethod
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What makes a network of the same layers and dtype: by position, and by name."""
+
     def empty_copy(self, device: Device) -> Self:
         """A network of the same layers and dtype on a device, with parameters of its own."""
+        args, options = self.arguments()
+        made: Self = cast(Any, type(self))(*args, **options, device=device)
+        return made
 
     # -- forward ------------------------------------------------------------------------------
 
@@ -308,10 +314,21 @@ class Network(ABC):
             Where it is to live; None: beside this one.
         """
         there = self.device if device is None else registry.device(device)
-        made = self.empty_copy(there)
-        made.vector[...] = there.from_numpy(self.device.to_numpy(self.vector))
-        made.buffers[...] = there.from_numpy(self.device.to_numpy(self.buffers))
-        return made
+        return _filled(self.empty_copy(there), *self._held())
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any, /) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        args, options = self.arguments()
+        return _remade, (type(self), args, {**options, "device": self.device}, *self._held())
+
+    def _held(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Parameters and buffers, as they are on the host."""
+        return self.device.to_numpy(self.vector), self.device.to_numpy(self.buffers)
 
     def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
         """Copies of parameters and buffers on the host, named and shaped as in PyTorch.
@@ -453,6 +470,23 @@ class Network(ABC):
             model: Self = plan.make(dtype=kind, device=device)
             model.take_state(state)
         return model
+
+
+_Made = TypeVar("_Made", bound=Network)
+
+
+def _filled(made: _Made, vector: np.ndarray[Any, Any], buffers: np.ndarray[Any, Any]) -> _Made:
+    """The same network with these parameters and buffers."""
+    made.vector[...] = made.device.from_numpy(vector)
+    made.buffers[...] = made.device.from_numpy(buffers)
+    return made
+
+
+def _remade(
+    kind: type[_Made], args: tuple[Any, ...], options: dict[str, Any], *held: np.ndarray[Any, Any]
+) -> _Made:
+    """A network that was pickled."""
+    return _filled(kind(*args, **options), *held)
 
 
 def known(what: str, given: object, table: Mapping[str, Any]) -> str:

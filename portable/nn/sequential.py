@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import partial
 from itertools import pairwise
 from operator import index
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from portable.backend import Device
 from portable.errors import ShapeError, UnsupportedError
@@ -82,9 +82,9 @@ class MLP(Network):
         widths = "-".join(map(str, self.sizes))
         return f"<MLP {widths} {self.activation} {self.dtype.name} on {self.device.name}>"
 
-    def empty_copy(self, device: Device) -> Self:
-        """A network of the same sizes on a device."""
-        return type(self)(self.sizes, activation=self.activation, dtype=self.dtype, device=device)
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Sizes, activation and dtype."""
+        return (self.sizes,), {"activation": self.activation, "dtype": self.dtype}
 
     def check_inputs(self, x: Any, name: str = "x") -> Shape:
         """As of `Network.check_inputs`; known before the layers are asked."""
@@ -242,9 +242,9 @@ class Sequential(Network):
         names = "-".join(type(layer).__name__ for layer in self.layers)
         return f"<Sequential {names} {self.dtype.name} on {self.device.name}>"
 
-    def empty_copy(self, device: Device) -> Self:
-        """A network of the same layers on a device."""
-        return type(self)(*self.layers, dtype=self.dtype, device=device)
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Layers and dtype."""
+        return self.layers, {"dtype": self.dtype}
 
     def described(self) -> dict[str, str]:
         """The layers and the dtype, which networks without parameters have, too."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -267,8 +269,10 @@ def test_blocks_are_saved_with_their_layers(tmp_path: Path) -> None:
     again = Sequential.load(tmp_path / "a.safetensors", device="simulator")
     assert again.layers == model.layers
     assert all((again.state_dict()[name] == v).all() for name, v in model.state_dict().items())
-    copy = model.copy()
-    assert all((copy.state_dict()[name] == v).all() for name, v in model.state_dict().items())
+    for copied in (model.copy(), deepcopy(model), pickle.loads(pickle.dumps(model))):
+        state = copied.state_dict()
+        assert all((state[name] == v).all() for name, v in model.state_dict().items())
+        assert copied.vector is not model.vector
 
 
 def test_networks_inside_networks_keep_their_parameters() -> None:
