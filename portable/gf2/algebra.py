@@ -82,12 +82,12 @@ def solve(a: BitMatrix, b: BitMatrix) -> BitMatrix:
     a : BitMatrix, shape (m, n)
         Of any rank.
     b : BitMatrix, shape (m, k)
-        On the same device.
+        On the same device; of arrays also a vector, shape (m,).
 
     Returns
     -------
     BitMatrix, shape (n, k)
-        One solution; all others are it and sums of columns of ``nullspace(a)``.
+        One solution; all others are it and sums of columns of ``nullspace(a)``. A vector for one.
 
     Raises
     ------

@@ -233,7 +233,8 @@ _Result = TypeVar("_Result")
 def takes_dense(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Makes an operation take arrays of bools or numbers, too, and give such arrays of the library.
 
-    What is not 0 is 1. Matrices in results are then arrays of bools, like the first array given.
+    What is not 0 is 1. Matrices in results are then arrays of bools, like the first array given; a
+    vector beside a matrix is a column, and so is the result.
     """
 
     @wraps(function)
@@ -241,9 +242,14 @@ def takes_dense(function: Callable[_Parameters, _Result]) -> Callable[_Parameter
         arrays = [x for x in args if not isinstance(x, BitMatrix) and hasattr(x, "shape")]
         if not arrays:
             return function(*args, **kwargs)
-        packed = [BitMatrix.from_dense(x) if hasattr(x, "shape") else x for x in _opened(args)]
+        opened = _opened(args)
+        is_vector = len(opened) > 1 and len(getattr(opened[1], "shape", ())) == 1
+        if is_vector:
+            opened[1] = opened[1][:, None]
+        packed = [BitMatrix.from_dense(x) if hasattr(x, "shape") else x for x in opened]
         result = cast(Callable[..., _Result], function)(*packed, **kwargs)
-        return cast(_Result, _like(result, arrays[0]))
+        dense = _like(result, arrays[0])
+        return cast(_Result, dense[:, 0] if is_vector else dense)
 
     return call
 

@@ -44,6 +44,10 @@ def check_all(a: np.ndarray, device: Device) -> None:
     right = product(a, np.random.default_rng(1).random((a.shape[1], 70)) < 0.5)
     x = gf2.solve(matrix, gf2.BitMatrix.from_dense(right, device=device))
     np.testing.assert_array_equal(product(a, x.to_dense()), right)
+    if right.shape[1]:
+        column = gf2.solve(matrix, right[:, 0])
+        np.testing.assert_array_equal(column, x.to_dense()[:, 0])
+        np.testing.assert_array_equal(gf2.matmul(matrix, column), right[:, 0])
 
 
 def check_echelon(a: np.ndarray, matrix: gf2.BitMatrix, pivots: list[int]) -> None:
