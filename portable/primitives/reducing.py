@@ -12,7 +12,7 @@ import numpy as np
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType, bool_, dtype
 from portable.errors import DTypeError, KernelError, ShapeError
 from portable.lang.arguments.arguments import constant_key
 from portable.lang.arguments.structs import items_of
@@ -164,8 +164,8 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
     Raises
     ------
     DTypeError
-        For a ufunc that kernels have not, if there is no telling what is neutral, or it is made of
-        something else than numbers.
+        For a ufunc that kernels have not, if there is no telling what is neutral, it is made of
+        something else than numbers, or it is a bool.
     """
     first, op, each = x.only.dtype, operation(op), operation(each)
     if neutral is None:
@@ -174,9 +174,15 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
                 "neutral= is missing, the total of no elements: 0 of a sum, or a struct of numbers "
                 "where totals are structs"
             )
+        held = first if kind is None else dtype(kind)
+        if held is bool_:
+            raise DTypeError(
+                'bools have no such totals: dtype="int64" counts them; np.logical_or with '
+                "neutral=False says whether one is true, np.logical_and with True whether all are"
+            )
         if each is None:
-            return _of_numbers(op, first if kind is None else dtype(kind))
-        neutral = _NEUTRAL[op](first if kind is None else dtype(kind))
+            return _of_numbers(op, held)
+        neutral = _NEUTRAL[op](held)
     if kind is not None:
         neutral = dtype(kind).numpy.type(neutral)
     elif isinstance(neutral, int | float | complex) and x.kind is None:

@@ -235,6 +235,14 @@ def test_what_is_told_of_bad_arguments(device: Device) -> None:
         primitives.reduce("text", branching, neutral=0)
 
 
+def test_bools_are_counted_where_a_dtype_says_so(device: Device) -> None:
+    x = on(device, values(50) > 0)
+    assert int(pt.to_numpy(primitives.reduce(x, dtype="int64"))) == np.count_nonzero(values(50) > 0)
+    for function in (primitives.reduce, primitives.scan):
+        with pytest.raises(DTypeError, match='dtype="int64" counts them'):
+            function(x)
+
+
 def test_complex_numbers(device: Device) -> None:
     """Their neutral elements are complex constants."""
     x = (np.arange(700) % 5 - 2 + 1j * (np.arange(700) % 3)).astype(np.complex64)
