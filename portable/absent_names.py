@@ -96,18 +96,46 @@ STANDARD: Final = {
 """NumPy's words, and what the standard has for them."""
 
 KERNELS_AND_GRADIENTS: Final = {
+    "blockDim": "kl.local_size in a kernel",
+    "blockIdx": "kl.group_id in a kernel",
     "compile": "portable.kernel, or portable.fuse",
+    "cuda": "portable.device('cuda'), or portable.use('cuda')",
+    "current_device": "portable.device()",
+    "default_rng": "portable.random.Generator",
+    "elapsed_time": "portable.Timer, or Event.elapsed",
+    "eye": "portable.xp().eye, of the device in use",
     "float": "portable.float32",
+    "from_numpy": "portable.asarray",
+    "func": "portable.function",
     "grad": "portable.vjp, or portable.Tape",
     "gradient": "portable.vjp, or portable.numerics.gradient",
     "jit": "portable.kernel, or portable.fuse for functions of arrays",
+    "launch": "kernel[n](...), n being the work-items",
+    "load": "numpy.load and portable.asarray; networks have load",
+    "manual_seed": "portable.random.Generator(seed)",
     "njit": "portable.kernel, or portable.fuse for functions of arrays",
+    "no_grad": "no Tape around it: nothing else records",
+    "parallel_for": "a portable.kernel",
     "pmap": "portable.parallel",
+    "prange": "kl.global_id in a kernel",
+    "program_id": "kl.group_id in a kernel",
+    "record": "Event.record, or portable.Tape",
+    "save": "numpy.save(file, portable.to_numpy(x)); networks have save",
+    "seed": "portable.random.Generator(seed)",
     "set_device": "portable.use",
+    "shared": "kl.local in a kernel",
+    "syncthreads": "kl.barrier in a kernel",
+    "tensor": "portable.asarray",
+    "threadIdx": "kl.local_id in a kernel",
     "to_device": "portable.asarray(x, device=...)",
+    "vec3": "kl.vector in a kernel",
     "vectorize": "portable.fuse, or a kernel",
     "vmap": "operations on leading dimensions, or a kernel with one more",
     "wait": "portable.synchronize",
+    **dict.fromkeys(
+        ("bfloat16", "float8_e4m3fn", "float8_e5m2"),
+        "NumPy's dtype of that name from ml_dtypes",
+    ),
 }
 """Words of other libraries for what `portable` has."""
 
@@ -122,6 +150,43 @@ PARALLEL: Final = {
     "unique": "portable.xp().unique_values",
 }
 """Words of Thrust, CUB and NumPy for what `portable.primitives` has."""
+
+MATRICES: Final = {
+    "cho_factor": "portable.linalg.cholesky",
+    "cho_solve": "portable.linalg.solve_triangular twice",
+    "cholesky_solve": "portable.linalg.solve_triangular twice",
+    "cond": "the ratio of portable.linalg.svdvals(x)'s ends",
+    "dot": "portable.linalg.gemm",
+    "eig": "portable.xp().linalg.eig",
+    "eigvals": "portable.xp().linalg.eigvals",
+    "lu": "portable.linalg.lu_factor",
+    "matmul": "portable.linalg.gemm",
+    "mm": "portable.linalg.gemm",
+    "norm": "portable.numerics.norm",
+    **{
+        name: f"portable.xp().linalg.{name}"
+        for name in ("cross", "diagonal", "matrix_norm", "matrix_power", "outer", "tensordot")
+    },
+    "trace": "portable.xp().linalg.trace",
+    "vector_norm": "portable.numerics.norm",
+}
+"""Words of NumPy, SciPy and PyTorch for what `portable.linalg` has."""
+
+LAYERS: Final = {
+    "AdaptiveAvgPool2d": "portable.nn.GlobalAvgPool2d()",
+    "Module": "portable.nn.Layer for a layer of your own, portable.nn.Sequential for a network",
+    "attention": "products and exponentials of portable.xp(), or a kernel",
+    "cross_entropy": 'loss="cross_entropy" of portable.nn.fit',
+    "functional": "layers, or functions of portable.xp()",
+    "optim": "portable.nn.Adam, AdamW or SGD",
+    "scaled_dot_product_attention": "products and exponentials of portable.xp(), or a kernel",
+    "train": "portable.nn.fit",
+    **{
+        x.lower(): f"portable.nn.{x}, or functions of portable.xp()"
+        for x in ("GELU", "ReLU", "Sigmoid", "SiLU", "Softmax", "Tanh")
+    },
+}
+"""Words of PyTorch for what `portable.nn` has."""
 
 DRAWING: Final = {
     "bytes": "integers(0, 256, n, dtype='uint8')",
@@ -199,6 +264,8 @@ def lacking(
     instead : mapping of str to str
         What names that users know from elsewhere are called.
     """
+    if name.startswith("_"):
+        return AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
     said = f"; use {instead[name]}" if name in instead else ""
     near = get_close_matches(name, list(names), n=1, cutoff=_ALIKE)
     if near and not said:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from math import prod
 from operator import index
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
 
 import numpy as np
 
@@ -155,6 +155,25 @@ class Integers:
 
 # -- generator -------------------------------------------------------------------------------------
 
+_Parameters = ParamSpec("_Parameters")
+
+
+def _calls(**ours: str) -> Callable[[Callable[_Parameters, Any]], Callable[_Parameters, Any]]:
+    """Makes a method say what NumPy's names for its arguments are here."""
+
+    def saying(method: Callable[_Parameters, Any]) -> Callable[_Parameters, Any]:
+        @wraps(method)
+        def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Any:
+            for name in kwargs:
+                if name in ours:
+                    raise TypeError(f"{method.__name__} calls NumPy's {name}= {ours[name]}=")
+            return method(*args, **kwargs)
+
+        return call
+
+    return saying
+
+
 _WORDS: Final = 2**64
 _STREAMS: Final = 2**32
 
@@ -208,15 +227,18 @@ class Generator:
     def __repr__(self) -> str:
         return f"Generator(seed={self._seed}, stream={self._stream}, block={self._block})"
 
-    def __getattr__(self, name: str) -> Any:
-        """Says what NumPy's name for a method is here."""
-        methods = [x for x in vars(type(self)) if not x.startswith("_")]
-        raise lacking("Generator", methods, name, {} if name.startswith("_") else DRAWING)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says what NumPy's name for a method is here."""
+            methods = [x for x in vars(type(self)) if not x.startswith("_")]
+            raise lacking("Generator", methods, name, DRAWING)
 
     def jump(self, blocks: int = 2**40) -> None:
         """Passes over blocks of four 32-bit words, as drawing as many would."""
         self._block = (self._block + _within("blocks", blocks, _WORDS)) % _WORDS
 
+    @_calls(size="shape")
     def uniform(
         self,
         shape: int | tuple[int, ...] = (),
@@ -256,6 +278,7 @@ class Generator:
             return self._floats(shape, _WIDE_UNIFORM, low, high, kind)
         return self._floats(shape, _UNIFORM, low, high - low, kind)
 
+    @_calls(size="shape", loc="mean", scale="deviation")
     def normal(
         self,
         shape: int | tuple[int, ...] = (),
@@ -291,6 +314,7 @@ class Generator:
         deviation = _not_negative("deviation", deviation, kind)
         return self._floats(shape, _NORMAL, _finite("mean", mean, kind), deviation, kind)
 
+    @_calls(size="shape")
     def exponential(
         self, shape: int | tuple[int, ...] = (), *, scale: float = 1.0, dtype: Any = "float32"
     ) -> Any:
@@ -320,6 +344,7 @@ class Generator:
         kind = _float(dtype)
         return self._floats(shape, _EXPONENTIAL, 0.0, _not_negative("scale", scale, kind), kind)
 
+    @_calls(size="shape")
     def integers(
         self,
         low: int,
@@ -389,6 +414,7 @@ class Generator:
 
         return self._with_arrays(permuted, x)
 
+    @_calls(size="shape")
     def choice(
         self, x: Any, shape: int | tuple[int, ...] = (), *, replace: bool = True, p: Any = None
     ) -> Any:
@@ -598,3 +624,12 @@ def _length(x: Any) -> int:
     if x.ndim != 1:
         raise ShapeError(f"an array of shape {tuple(x.shape)}; choice takes a vector")
     return int(x.shape[0])
+
+
+if not TYPE_CHECKING:  # checkers tell of names that are not there
+
+    def __getattr__(name: str) -> Any:
+        drawn = DRAWING.get(name, name)
+        word = f"{__name__}.Generator(seed)"
+        instead = {name: f"{word}.{drawn}" if hasattr(Generator, drawn) else word}
+        raise lacking(__name__, __all__, name, instead)

@@ -10,6 +10,7 @@ import pytest
 
 CODE = """
 import numpy as np
+from portable import linalg, primitives, random
 from portable.conv import conv2d
 from portable.linalg import band_to_bidiagonal, gemm, svdvals
 from portable.nn import MLP
@@ -22,6 +23,9 @@ x = conv2d(a, a)
 x = MLP([1, 2])(a)
 gemm(1, 2)
 gemm(a, a, activation="gelu")
+linalg.svdd(a)
+primitives.tpok(a, 3)
+random.Generator().randn(3)
 """
 
 
@@ -37,4 +41,4 @@ def test_arrays_of_a_library_give_arrays_of_it(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     lines = [line.split(":")[1] for line in done.stdout.splitlines() if "code.py:" in line]
-    assert lines == ["13", "14"], done.stdout
+    assert lines == ["14", "15", "16", "17", "18"], done.stdout

@@ -1,5 +1,8 @@
 """Linear algebra, each operation written once for every device."""
 
+from typing import TYPE_CHECKING, Any
+
+from portable.absent_names import MATRICES, lacking
 from portable.linalg.bands.band import band_to_bidiagonal
 from portable.linalg.dense.reduction import dense_to_band
 from portable.linalg.factorisations.cholesky import cholesky
@@ -48,3 +51,8 @@ __all__ = [
     "svd",
     "svdvals",
 ]
+
+if not TYPE_CHECKING:  # checkers tell of names that are not there
+
+    def __getattr__(name: str) -> Any:
+        raise lacking(__name__, __all__, name, MATRICES)

@@ -6,6 +6,9 @@ is given and begins, `run` goes through epochs: layer by layer (`layered`), or w
 small all steps in one kernel (`fused`). `team` is who trains together.
 """
 
+from typing import TYPE_CHECKING, Any
+
+from portable.absent_names import LAYERS, lacking
 from portable.nn import schedules
 from portable.nn.files import ModelFileError
 from portable.nn.history import History
@@ -74,3 +77,8 @@ __all__ = [
     "quantile",
     "schedules",
 ]
+
+if not TYPE_CHECKING:  # checkers tell of names that are not there
+
+    def __getattr__(name: str) -> Any:
+        raise lacking(__name__, __all__, name, LAYERS)

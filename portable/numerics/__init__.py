@@ -7,7 +7,7 @@ floats keep their dtype, and integers become the library's default floats where 
 of them.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from portable.absent_names import STANDARD, lacking
 from portable.numerics.calculus import convolve, gradient, interp, trapezoid
@@ -48,8 +48,7 @@ __all__ = [
     "unique_rows",
 ]
 
+if not TYPE_CHECKING:  # checkers tell of names that are not there
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise lacking(__name__, __all__, name, STANDARD)
+    def __getattr__(name: str) -> Any:
+        raise lacking(__name__, __all__, name, STANDARD)

@@ -11,7 +11,7 @@ the kernels, each beside the module that cuts the work and launches them; `base`
 of.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from portable.absent_names import PARALLEL, lacking
 from portable.primitives.mapping import copy, fill, map, transpose  # noqa: A004 - as Python's
@@ -38,8 +38,7 @@ __all__ = [
     "transpose",
 ]
 
+if not TYPE_CHECKING:  # checkers tell of names that are not there
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise lacking(__name__, __all__, name, PARALLEL)
+    def __getattr__(name: str) -> Any:
+        raise lacking(__name__, __all__, name, PARALLEL)

@@ -12,6 +12,8 @@ from portable import numerics, primitives
 from portable.absent_names import (
     _OF_MATRICES,
     KERNELS_AND_GRADIENTS,
+    LAYERS,
+    MATRICES,
     NUMERICS,
     PARALLEL,
     STANDARD,
@@ -62,7 +64,7 @@ def test_numerics_are_all_named() -> None:
 
 
 def test_the_standards_words_are_there() -> None:
-    tables = STANDARD, _OF_MATRICES, KERNELS_AND_GRADIENTS, PARALLEL
+    tables = STANDARD, _OF_MATRICES, KERNELS_AND_GRADIENTS, PARALLEL, MATRICES, LAYERS
     said = [words for table in tables for words in table.values()]
     for word in re.findall(r"(xp|portable)((?:\.\w+)+)", " ".join(said)):
         found = xp if word[0] == "xp" else portable
@@ -89,6 +91,14 @@ def test_versions(ours: Device) -> None:
         (portable, "jit", "portable.kernel"),
         (portable, "vmap", "leading dimensions"),
         (portable, "zeros", r"portable.xp\(\).zeros"),
+        (portable, "from_numpy", "use portable.asarray"),
+        (portable, "no_grad", "nothing else records"),
+        (portable.linalg, "matmul", "use portable.linalg.gemm"),
+        (portable.linalg, "tensordot", r"portable.xp\(\).linalg.tensordot"),
+        (portable.nn, "relu", "portable.nn.ReLU"),
+        (portable.nn, "Linaer", "did you mean portable.nn.Linear"),
+        (portable.random, "randn", r"portable.random.Generator\(seed\).normal"),
+        (portable.random, "poisson", r"portable.random.Generator\(seed\)$"),
         (portable, "synchronise", "did you mean portable.synchronize"),
         (portable, "no_such_thing", "portable has no no_such_thing$"),
         (numerics, "nanmean", r"xp.mean\(x"),

@@ -160,6 +160,8 @@ def test_mistakes() -> None:
         rng.choice(3, 4, replace=False)
     with pytest.raises(ShapeError, match="3 elements"):
         rng.choice(4, 1, p=np.ones(3))
+    with pytest.raises(TypeError, match="normal calls NumPy's scale= deviation="):
+        rng.normal(3, scale=2.0)
     assert repr(rng) == "Generator(seed=0, stream=0, block=0)"
 
 
