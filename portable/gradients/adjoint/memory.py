@@ -301,8 +301,7 @@ def _component(
 
 def unravelled(x: e.Expression, shape: tuple[int, ...]) -> tuple[e.Expression, ...]:
     """The index of the element of a number in C order."""
-    kind = x.type
-    assert isinstance(kind, DType)
+    kind = nodes.scalar_type(x)
     out: list[e.Expression] = []
     for extent in reversed(shape[1:]):
         size = e.Const(extent, kind)

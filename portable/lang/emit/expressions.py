@@ -18,6 +18,7 @@ from portable.lang.emit.context import (
 )
 from portable.lang.ir import expressions as e
 from portable.lang.ir.elementwise import FUNCTIONS
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Vector, scalar_of
 
 _LOGIC = {
@@ -110,8 +111,7 @@ class Expressions:
     # -- operators --------------------------------------------------------------------------
 
     def _unary(self, x: e.Unary) -> Code:
-        kind = x.x.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x.x)
         if self.hides_negatives(x):
             return self._helper("minus", kind, self.code(x.x))
         operator = {"neg": "-", "not": "!", "invert": "~"}[x.op]
@@ -140,9 +140,7 @@ class Expressions:
     # -- conversions ------------------------------------------------------------------------
 
     def _cast(self, x: e.Cast) -> Code:
-        source, target = x.x.type, x.type
-        assert isinstance(source, DType)
-        assert isinstance(target, DType)
+        source, target = scalar_type(x.x), scalar_type(x)
         code = self.code(x.x) if source is target else self._convert(x, source, target)
         if x.storage is None or x.storage is target:
             return code
@@ -175,9 +173,7 @@ class Expressions:
         return self._convert_code(inner, target)
 
     def _bitcast(self, x: e.Bitcast) -> Code:
-        source, target = x.x.type, x.type
-        assert isinstance(source, DType)
-        assert isinstance(target, DType)
+        source, target = scalar_type(x.x), scalar_type(x)
         if source is target:
             return self.code(x.x)
         template = self.dialect.bitcasts.get(f"{source.short}.{target.short}")
@@ -200,8 +196,7 @@ class Expressions:
         raise UnsupportedError(f"{function} of {kind} does not exist in {self.dialect.name}")
 
     def _call(self, x: e.Call) -> Code:
-        kind = x.arguments[0].type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x.arguments[0])
         assert x.function in FUNCTIONS
         template = self.template(x.function, kind)
         arguments = [self.code(a) for a in x.arguments]

@@ -7,13 +7,14 @@ from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
 from portable.backend.capabilities import Fault
-from portable.dtypes import DType, bool_, float16, int32, uint32
+from portable.dtypes import bool_, float16, int32, uint32
 from portable.lang.emit.context import Context
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, sub_group_id
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
 from portable.lang.ir.walks import all_statements
 from portable.lang.passes.delays import delayed
@@ -125,8 +126,7 @@ class _Printer:
                 order = ("offset", "extent", "stride", "box")
                 arguments += sorted(used, key=lambda a: (order.index(a.kind), a.dim))
             else:
-                kind = parameter.type
-                assert isinstance(kind, DType)
+                kind = scalar_type(parameter)
                 arguments.append(Argument("scalar", number, 0, kind))
         return arguments
 
@@ -173,8 +173,7 @@ class _Printer:
         return any(isinstance(x, meeting) for x in all_statements(self._kernel.body))
 
     def _scalar(self, variable: e.Variable) -> str:
-        kind = variable.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(variable)
         if kind is bool_:
             name = self._context.names.of(variable.name, "passed")
             return f"const {self._dialect.memory_type(bool_)} {name}"

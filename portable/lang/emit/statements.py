@@ -16,6 +16,7 @@ from portable.lang.emit.memory import Memory
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import linear_id
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array, ValueType, Vector
 from portable.lang.ir.walks import all_statements
 from portable.lang.passes.delays import FACTORS
@@ -234,8 +235,7 @@ class Statements:
         if self.alone:
             self.bind(x.var, self.expressions.text(x.value))
             return
-        kind = x.var.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x.var)
         stored = "u8" if kind.kind == "b" else kind.short
         kept = self.dialect.memory_types.get(stored) or self.dialect.types[stored]
         slot = f"*({self.dialect.spaces['local']}{kept} *)uniform_slot"
@@ -288,8 +288,7 @@ class Statements:
                 quoted = piece.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
                 formats.append(quoted.replace("%", "%%"))
                 continue
-            kind = piece.type
-            assert isinstance(kind, DType)
+            kind = scalar_type(piece)
             formats.append(self.dialect.printf_formats[kind.short])
             code = self.expressions.operand(piece)
             values.append(f"(int){code}" if kind.kind == "b" else self.expressions.text(piece))
@@ -300,8 +299,7 @@ class Statements:
 
     def _copy_vector(self, x: s.CopyVector) -> None:
         size = x.lanes * x.target.dtype.itemsize
-        kind = x.valid.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x.valid)
         valid: e.Expression = x.valid
         bounds = self.context.facts.bounds(valid)
         if bounds.low < 0:

@@ -104,10 +104,7 @@ def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
         return complexes.binary(builder, op, x, y)
     left, right = unify(builder, x, y)
     _check_kind(builder, op, left, x, y)
-    weak, slots = left.weak and right.weak, left.slots | right.slots
-    return Value(
-        _simplified(builder, op, left.expr, right.expr), weak, slots if weak else frozenset()
-    )
+    return Value.made_of(_simplified(builder, op, left.expr, right.expr), left, right)
 
 
 def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
@@ -200,8 +197,8 @@ def negate(builder: Builder, x: Number) -> Any:
         builder.fail("a bool has no negative", "write 'not x', or convert it: kl.i32(x)")
     wraps = isinstance(x.expr, e.Const) and x.expr.value == -(2 ** (x.dtype.bits - 1))
     if isinstance(x.expr, e.Const) and x.dtype.kind != "u" and not wraps:
-        return Value(e.Const(-x.expr.value, x.dtype), x.weak, x.slots)
-    return Value(e.Unary("neg", x.expr), x.weak, x.slots)
+        return x.made_into(e.Const(-x.expr.value, x.dtype))
+    return x.made_into(e.Unary("neg", x.expr))
 
 
 def invert(builder: Builder, x: Number) -> Any:
@@ -210,7 +207,7 @@ def invert(builder: Builder, x: Number) -> Any:
         return _on_one(builder, operator.invert, x)
     if x.dtype.is_float:
         builder.fail(f"~ takes integers and bools, not {describe(x)}")
-    return Value(e.Unary("not" if x.dtype is bool_ else "invert", x.expr), x.weak, x.slots)
+    return x.made_into(e.Unary("not" if x.dtype is bool_ else "invert", x.expr))
 
 
 def logical_not(builder: Builder, x: Any) -> Any:
@@ -256,9 +253,7 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
         builder.fail(f"a {describe(condition)} cannot select between {describe(left)}s")
     if condition.lanes > left.lanes:
         left, right = (splat(v, condition.lanes) for v in (left, right))
-    weak = left.weak and right.weak
-    slots = left.slots | right.slots if weak else frozenset()
-    return Value(e.Select(condition.expr, left.expr, right.expr), weak, slots)
+    return Value.made_of(e.Select(condition.expr, left.expr, right.expr), left, right)
 
 
 def _select_items(builder: Builder, condition: Value, x: Any, y: Any) -> Any:
@@ -309,14 +304,14 @@ def _square(builder: Builder, x: Number) -> Any:
     if isinstance(x, Complex):
         return complexes.call(builder, "square", x)
     square = binary(builder, "mul", x, x)
-    return Value(builder.let("square", square.expr), square.weak, square.slots)
+    return square.made_into(builder.let("square", square.expr))
 
 
 def constant_like(x: Value | Complex, number: int) -> Any:
     """A number in the type of `x`."""
     if isinstance(x, Complex):
         return Complex(constant_like(x.real, number), constant_like(x.imag, 0))
-    return Value(nodes.constant(number, x.type), x.weak, x.slots)
+    return x.made_into(nodes.constant(number, x.type))
 
 
 def call(builder: Builder, name: str, *numbers: Number) -> Any:
@@ -331,12 +326,10 @@ def call(builder: Builder, name: str, *numbers: Number) -> Any:
         return complexes.call(builder, name, *numbers)
     values = unify(builder, *numbers)
     _check_function(builder, function, values[0])
-    kind = values[0].type
+    kind, given = values[0].type, tuple(x.expr for x in values)
     if function.result == "bool":
-        return Value(e.Call(name, tuple(v.expr for v in values), nodes.like(kind, bool_)))
-    weak = all(v.weak for v in values)
-    slots = frozenset().union(*(v.slots for v in values)) if weak else frozenset()
-    return Value(e.Call(name, tuple(v.expr for v in values), kind), weak, slots)
+        return Value(e.Call(name, given, nodes.like(kind, bool_)))
+    return Value.made_of(e.Call(name, given, kind), *values)
 
 
 def _check_function(builder: Builder, function: Function, x: Value) -> None:

@@ -178,7 +178,7 @@ def splat(x: Value, lanes: int) -> Value:
     """A scalar in every lane of a vector; for one lane itself."""
     if lanes == 1:
         return x
-    return Value(e.Splat(x.expr, Vector(x.dtype, lanes)), x.weak, x.slots)
+    return x.made_into(e.Splat(x.expr, Vector(x.dtype, lanes)))
 
 
 def as_value(builder: Builder, x: Number) -> Value:

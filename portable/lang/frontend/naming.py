@@ -359,11 +359,11 @@ class NameTranslator(ABC):
         if vector.lanes == 1:
             return vector
         if len(lanes) == 1:
-            return v.Value(e.Lane(vector.expr, lanes[0]), vector.weak, vector.slots)
+            return vector.made_into(e.Lane(vector.expr, lanes[0]))
         whole = self.builder.let("vector", vector.expr)
         elements = tuple(e.Lane(whole, i) for i in lanes)
         kind = Vector(vector.dtype, len(lanes))
-        return v.Value(e.MakeVector(elements, kind), vector.weak, vector.slots)
+        return vector.made_into(e.MakeVector(elements, kind))
 
     def _item(self, base: Any, index: Any) -> Any:
         if not isinstance(index, int | slice) or v.at_run_time(index):

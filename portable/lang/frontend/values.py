@@ -256,6 +256,17 @@ class Value:
         """1 for a scalar."""
         return lanes_of(self.expr.type)
 
+    def made_into(self, expr: Expression) -> Value:
+        """What an expression makes of this number alone: as weak as it."""
+        return Value(expr, self.weak, self.slots)
+
+    @staticmethod
+    def made_of(expr: Expression, *values: Value) -> Value:
+        """What an expression makes of several, weak only if all are."""
+        if not all(x.weak for x in values):
+            return Value(expr)
+        return Value(expr, True, frozenset().union(*(x.slots for x in values)))
+
 
 @dataclass(frozen=True, slots=True)
 class Complex:
@@ -397,6 +408,13 @@ IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
 def is_number(x: object) -> bool:
     """Whether this is a number, known at compile time or not."""
     return isinstance(x, _NUMBERS)
+
+
+def is_integer(x: object) -> bool:
+    """Whether this is an integer and no vector, known at compile time or not."""
+    if isinstance(x, Value):
+        return x.lanes == 1 and x.dtype.is_integer
+    return isinstance(x, int) and not isinstance(x, bool)
 
 
 def items_in(x: object) -> tuple[Any, ...] | None:

@@ -11,6 +11,7 @@ from portable.dtypes import DType, int64, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import ValueType, Vector
 from portable.lang.ir.walks import all_statements
@@ -69,8 +70,7 @@ def known_variables(known: Mapping[e.Variable, Interval]) -> Leaf:
 
 def interval(x: e.Expression, leaf: Leaf) -> Interval:
     """Bounds of an integer scalar, wrapped to its type; the type's range where nothing is known."""
-    kind = x.type
-    assert isinstance(kind, DType)
+    kind = scalar_type(x)
     return _wrapped(x, leaf, kind)
 
 

@@ -7,6 +7,13 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
 
+def scalar_type(x: e.Expression) -> DType:
+    """The type of an expression that is no vector."""
+    kind = x.type
+    assert isinstance(kind, DType)
+    return kind
+
+
 def constant(value: float, kind: ValueType) -> e.Expression:
     """A number of a type, in every lane."""
     scalar = scalar_of(kind)

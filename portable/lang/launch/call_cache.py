@@ -127,7 +127,7 @@ def cached_call(
 
     Parameters
     ----------
-    calls : Calls
+    calls : CallTraits
         What calls of the operation are like.
     arrays : tuple of array or None
         What the work is done on.

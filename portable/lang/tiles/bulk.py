@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bool_
+from portable.dtypes import bool_
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, linear_local_id
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array
 from portable.lang.ir.walks import all_statements, map_block
 
@@ -51,8 +52,7 @@ def _plain(x: s.Statement) -> s.Block:
 
 def _loop(x: s.BulkCopy, name: str) -> s.Block:
     """One work-item copies element by element."""
-    kind = x.count.type
-    assert isinstance(kind, DType)
+    kind = scalar_type(x.count)
     at = e.Variable(name, kind)
     dtype = x.source.dtype
     parts: tuple[int | None, ...] = (0, 1) if dtype.is_complex else (None,)
@@ -87,8 +87,7 @@ class _Bulk:
 
     def _own_sub_group(self) -> s.Statement:
         """By a shuffle, so that NVIDIA's compiler sees that it is the same in a sub-group."""
-        kind = self._own.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(self._own)
         size = e.Const(self._kernel.sub_group_size, kind)
         number = e.Binary("quot", linear_local_id(self._kernel.workgroup, kind), size)
         return s.SubGroup(self._own, "shuffle", number, e.Const(0, kind), self._kernel.loc)
@@ -130,8 +129,7 @@ class _Bulk:
         number = len(self.variables)
         fits = e.Variable(f"bulk.fits{number}", bool_)
         self.variables.append(fits)
-        kind = x.count.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x.count)
         size = e.Variable(f"bulk.bytes{number}", kind)
         places = ((x.target, x.target_index), (x.source, x.source_index))
         some = e.Compare("gt", size, e.Const(0, kind))

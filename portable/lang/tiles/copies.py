@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from portable.backend import Box, Capabilities
-from portable.dtypes import DType, bool_, int32, uint32, uint64
+from portable.dtypes import bool_, int32, uint32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel, linear_local_id
-from portable.lang.ir.nodes import both
+from portable.lang.ir.nodes import both, scalar_type
 from portable.lang.ir.types import LANES, vector_type
 from portable.lang.ir.walks import all_statements, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
@@ -117,11 +117,6 @@ class _Tile:
         return tuple(index)
 
 
-def _scalar_type(x: e.Expression) -> DType:
-    assert isinstance(x.type, DType)
-    return x.type
-
-
 def _all(conditions: list[e.Expression]) -> e.Expression:
     return both(*conditions) or e.Const(True, bool_)
 
@@ -202,7 +197,7 @@ class _Lowering:
                 starts.append(value)
                 continue
             self._names += 1
-            variable = e.Variable(f"{region.array.name}.start{self._names}", _scalar_type(value))
+            variable = e.Variable(f"{region.array.name}.start{self._names}", scalar_type(value))
             head.append(s.Let(variable, value, loc))
             self._facts.learn(variable, value)
             starts.append(variable)

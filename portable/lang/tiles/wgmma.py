@@ -27,7 +27,7 @@ from portable.dtypes import (
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.nodes import constant
+from portable.lang.ir.nodes import constant, scalar_type
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array, Fragment, Layout
 from portable.lang.ir.walks import map_block
@@ -532,8 +532,7 @@ def _moved(base: e.Expression, distance: int) -> e.Expression:
 
 def _on(register: e.Variable, word: str, loc: Location) -> s.Statement:
     """What is said of a register, by its type."""
-    kind = register.type
-    assert isinstance(kind, DType)
+    kind = scalar_type(register)
     return s.Instruction(f"{word}.{kind.short}", loc, outputs=(register,))
 
 

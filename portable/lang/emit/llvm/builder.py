@@ -13,6 +13,7 @@ from portable.dtypes import DType, int64
 from portable.lang.ir import expressions as e
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array, ValueType, Vector, lanes_of, scalar_of
 
 # What types and constants are called in LLVM's text.
@@ -309,6 +310,5 @@ def _value_of(parameter: Array | e.Variable, number: int) -> Argument:
     """The argument that every parameter has: a pointer, or a scalar."""
     if isinstance(parameter, Array):
         return Argument("pointer", number, 0, parameter.dtype)
-    kind = parameter.type
-    assert isinstance(kind, DType)
+    kind = scalar_type(parameter)
     return Argument("scalar", number, 0, kind)

@@ -21,6 +21,7 @@ from portable.lang.emit.llvm.builder import (
 )
 from portable.lang.emit.llvm.places import Places
 from portable.lang.ir import expressions as e
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
 # Prints element-wise functions: those that processors have as instructions, or nearly so.
@@ -529,6 +530,5 @@ class Expressions:
 
     def wide(self, x: e.Expression) -> str:
         """An integer scalar as 64 bits."""
-        kind = x.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(x)
         return converted(self.builder, self.value(x), kind, int64, 1)

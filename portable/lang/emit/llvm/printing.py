@@ -8,6 +8,7 @@ from portable.dtypes import DType, float64, int32
 from portable.lang.emit.llvm.builder import value_type
 from portable.lang.emit.llvm.expressions import Expressions, converted
 from portable.lang.ir import statements as s
+from portable.lang.ir.nodes import scalar_type
 
 _FORMATS: Final = {
     "bool": "%d",
@@ -31,8 +32,7 @@ def print_line(printer: Expressions, x: s.Print) -> None:
             formats += piece.replace("%", "%%")
             room += len(piece.encode())
             continue
-        kind = piece.type
-        assert isinstance(kind, DType)
+        kind = scalar_type(piece)
         formats += _FORMATS[kind.short]
         room += _LONGEST
         values.append(_passed(printer, printer.value(piece), kind))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.emit.llvm.atomics import Atomics
 from portable.lang.emit.llvm.builder import Context, value_type
@@ -15,6 +14,7 @@ from portable.lang.emit.llvm.memory import AliasScopes, Memory
 from portable.lang.emit.llvm.printing import print_line
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array
 from portable.lang.ir.walks import all_statements
 from portable.lang.passes.delays import is_delay
@@ -160,8 +160,7 @@ class Statements:
     def _for(self, x: s.For) -> None:
         """A loop whose step is a constant and whose bound stays what it is."""
         assert isinstance(x.step, e.Const)
-        kind, size = x.var.type, int(x.step.value)
-        assert isinstance(kind, DType)
+        kind, size = scalar_type(x.var), int(x.step.value)
         bounds = [self.expressions.value(bound) for bound in (x.start, x.stop)]
         sign = "s" if kind.kind == "i" else "u"
         counted = _Counted(value_type(kind), bounds[0], bounds[1], size, sign)

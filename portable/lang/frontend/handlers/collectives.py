@@ -93,6 +93,7 @@ def _place_of(builder: Builder, dim: int) -> Any:
     )
 
 
+@handles("num_sub_groups")
 def _sub_groups(builder: Builder) -> int:
     return -(-prod(builder.workgroup) // builder.capabilities.sub_group_size)
 
@@ -100,11 +101,6 @@ def _sub_groups(builder: Builder) -> int:
 @handles("sub_group_size")
 def _sub_group_size(builder: Builder) -> int:
     return builder.capabilities.sub_group_size
-
-
-@handles("num_sub_groups")
-def _num_sub_groups(builder: Builder) -> int:
-    return _sub_groups(builder)
 
 
 @handles("sub_group_id", "sub_group_local_id")
@@ -133,7 +129,7 @@ def _workgroup_uniform(builder: Builder, x: Any) -> Any:
         builder.fail("kl.workgroup_uniform takes a scalar")
     var = builder.bind("uniform", value.type)
     builder.emit(s.WorkgroupUniform(var, value.expr, builder.location))
-    return Value(var, value.weak, value.slots)
+    return value.made_into(var)
 
 
 @handles("assume_uniform")
@@ -142,7 +138,7 @@ def _assume_uniform(builder: Builder, x: Any) -> Any:
         return map_parts(partial(_assume_uniform, builder), x)
     if not isinstance(x, Value):
         return x
-    return Value(builder.let("uniform", e.AssumeUniform(x.expr)), x.weak, x.slots)
+    return x.made_into(builder.let("uniform", e.AssumeUniform(x.expr)))
 
 
 @handles("barrier")

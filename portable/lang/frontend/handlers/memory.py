@@ -121,7 +121,7 @@ def _fill(builder: Builder, array: View | StructView, value: Any) -> None:
         return
     whole = array.array
     if isinstance(value, Value):
-        value = Value(builder.let("fill", value.expr), value.weak, value.slots)
+        value = value.made_into(builder.let("fill", value.expr))
     elif whole.lanes > 1:
         value = cast(builder, value, whole.dtype.register)
     if whole.lanes > 1 and value.lanes == 1:
@@ -224,8 +224,8 @@ def _shuffle2(builder: Builder, x: Any, y: Any, lanes: Any) -> Value:
     if width > 1:
         picked = [e.Lane(x, n % width) for x, n in zip(picked, lanes, strict=True)]
     if len(picked) == 1:
-        return Value(picked[0], a.weak, a.slots)
-    return Value(e.MakeVector(tuple(picked), Vector(a.dtype, len(lanes))), a.weak, a.slots)
+        return a.made_into(picked[0])
+    return a.made_into(e.MakeVector(tuple(picked), Vector(a.dtype, len(lanes))))
 
 
 @handles("compress")
@@ -233,7 +233,7 @@ def _compress(builder: Builder, x: Any, mask: Any) -> Value:
     value, chosen = as_value(builder, x), _mask(builder, "compress", mask)
     if value.lanes != chosen.lanes:
         builder.fail(f"{describe(x)} and a mask of {chosen.lanes} lanes do not match")
-    return Value(e.Compress(value.expr, chosen.expr), value.weak, value.slots)
+    return value.made_into(e.Compress(value.expr, chosen.expr))
 
 
 @handles("count")

@@ -9,7 +9,6 @@ from typing import Any
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.lang.frontend import arithmetic, complexes
 from portable.lang.frontend import values as v
-from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.collectives import linear_id
@@ -36,9 +35,9 @@ def _workgroup_range(builder: Builder, start: Any, stop: Any, step: Any, unroll:
     size = prod(builder.workgroup)
     if size == 1:
         return whole
-    ahead = binary(builder, "mul", linear_id(builder), whole.step)
-    first = binary(builder, "add", whole.start, ahead)
-    return v.Range(first, whole.stop, binary(builder, "mul", whole.step, size), unroll)
+    ahead = arithmetic.binary(builder, "mul", linear_id(builder), whole.step)
+    first = arithmetic.binary(builder, "add", whole.start, ahead)
+    return v.Range(first, whole.stop, arithmetic.binary(builder, "mul", whole.step, size), unroll)
 
 
 def _range(
@@ -47,8 +46,7 @@ def _range(
     if stop is None:
         start, stop = 0, start
     for x in (start, stop, step):
-        integer = isinstance(x, v.Value) and x.dtype.is_integer and x.lanes == 1
-        if not integer and (not isinstance(x, int) or isinstance(x, bool)):
+        if not v.is_integer(x):
             builder.fail(f"range takes integers, not {v.describe(x)}")
     if isinstance(step, int) and step == 0:
         builder.fail("the step of a range cannot be zero")

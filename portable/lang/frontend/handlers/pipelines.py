@@ -9,7 +9,7 @@ from portable.lang.frontend.builder import Builder, handles
 from portable.lang.frontend.conversion import as_type, unify
 from portable.lang.frontend.handlers.memory import fragment_of
 from portable.lang.frontend.structs import is_callable
-from portable.lang.frontend.values import Value, View, describe
+from portable.lang.frontend.values import Value, View, describe, is_integer
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir import walks
@@ -111,8 +111,7 @@ def _steps(
 ) -> tuple[e.Variable, e.Expression, e.Expression]:
     """The variable that counts steps, and where it begins and ends."""
     for x in (start, stop):
-        integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
-        if not integer and (not isinstance(x, int) or isinstance(x, bool)):
+        if not is_integer(x):
             builder.fail(f"the steps of kl.pipeline are integers, not {describe(x)}")
     values = unify(builder, start, stop, 1)
     dtype = values[0].dtype
