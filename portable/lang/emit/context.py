@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -382,3 +382,28 @@ class Printer(Protocol):
 
     def hides_negatives(self, x: e.Unary) -> bool:
         """Whether a compiler must not find out that this is a negative."""
+
+
+def conditional(printer: Printer, x: e.Select) -> Code:
+    """A choice by C's operator."""
+    parts = [wrapped(printer.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
+    return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)
+
+
+def operation(
+    x: e.Binary, a: Code, b: Code, operators: Mapping[str, tuple[str, Level]] = OPERATORS
+) -> Code:
+    """An operation by C's operator, or by the function that C calls as the IR does.
+
+    Parameters
+    ----------
+    x : Binary
+    a, b : Code
+        Its operands.
+    operators : mapping
+        How each operation is spelled that has an operator, and how tightly it binds.
+    """
+    if x.op in operators:
+        return infix(*operators[x.op], a, b)
+    assert x.op in ("min", "max"), f"no language has {x.op} of {x.type}"
+    return Code(f"{x.op}({a}, {b})")

@@ -11,9 +11,11 @@ from portable.lang.emit.context import (
     Context,
     Level,
     Text,
+    conditional,
     infix,
     literal,
     negated,
+    operation,
     wrapped,
 )
 from portable.lang.ir import expressions as e
@@ -84,8 +86,7 @@ class Expressions:
             case e.Compare(op=op):
                 return infix(*OPERATORS[op], self.code(x.x), self.code(x.y))
             case e.Select():
-                parts = [wrapped(self.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
-                return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)
+                return conditional(self, x)
             case e.Cast():
                 return self._cast(x)
             case e.Bitcast():
@@ -124,14 +125,10 @@ class Expressions:
         return x.op == "neg" and f"neg.{kind.kind}" in self.dialect.functions
 
     def _binary(self, x: e.Binary) -> Code:
-        operators = _LOGIC if scalar_of(x.type).kind == "b" else OPERATORS
         a, b = self.code(x.x), self.code(x.y)
         if x.op in ("shl", "shr") and isinstance(x.y, e.Const):
             b = Code(str(x.y.value))
-        if x.op in operators:
-            return infix(*operators[x.op], a, b)
-        assert x.op in ("min", "max"), f"no language has {x.op} of {x.type}"
-        return Code(f"{x.op}({a}, {b})")
+        return operation(x, a, b, _LOGIC if scalar_of(x.type).kind == "b" else OPERATORS)
 
     def _helper(self, word: str, kind: DType, *arguments: Code) -> Code:
         name = self.context.prelude.helper(word, kind)

@@ -19,8 +19,10 @@ from portable.lang.emit.context import (
     Level,
     Printer,
     Text,
+    conditional,
     infix,
     negated,
+    operation,
     wrapped,
 )
 from portable.lang.ir import expressions as e
@@ -369,7 +371,7 @@ def _native(printer: Printer, x: e.Expression) -> Code | None:
         case e.Unary():
             return _native_unary(printer, x)
         case e.Binary():
-            return _native_binary(printer, x)
+            return operation(x, printer.code(x.x), printer.code(x.y))
         case e.Compare():
             mask = infix(*OPERATORS[x.op], printer.code(x.x), printer.code(x.y))
             return _narrow_mask(mask, x.x.type)
@@ -410,19 +412,10 @@ def _native_unary(printer: Printer, x: e.Unary) -> Code | None:
     return negated(inner)
 
 
-def _native_binary(printer: Printer, x: e.Binary) -> Code:
-    a, b = printer.code(x.x), printer.code(x.y)
-    if x.op in OPERATORS:
-        return infix(*OPERATORS[x.op], a, b)
-    assert x.op in ("min", "max"), f"no language has {x.op} of {x.type}"
-    return Code(f"{x.op}({a}, {b})")
-
-
 def _native_select(printer: Printer, x: e.Select) -> Code:
     kind = x.type
     if not isinstance(x.condition.type, Vector):
-        parts = [wrapped(printer.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
-        return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)
+        return conditional(printer, x)
     assert isinstance(kind, Vector)
     mask = _wide_mask(printer, x.condition, kind)
     return Code(f"select({printer.text(x.y)}, {printer.text(x.x)}, {mask})")
