@@ -12,20 +12,13 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
 from portable.sim.clocks import Clock, Published, joined
+from portable.sim.evaluation import Evaluate
 from portable.sim.launch import Site
-from portable.sim.memory import Access, AccessKind, advanced, locate, read, write
+from portable.sim.memory import Access, advanced, locate, read, write
+from portable.sim.shadow import AccessKind
+from portable.sim.steps import Builder, Pauses, Plain, Step, step
 from portable.sim.values import Value
-from portable.sim.workgroup import (
-    Builder,
-    Evaluate,
-    Pause,
-    Pauses,
-    Plain,
-    Running,
-    Step,
-    Workgroup,
-    step,
-)
+from portable.sim.workgroup import Pause, Running, Workgroup
 
 # Plain loads and stores, checks, and printing.
 

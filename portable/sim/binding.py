@@ -13,10 +13,12 @@ from numpy.lib.stride_tricks import as_strided
 from portable.dtypes import NARROW
 from portable.errors import DTypeError, LaunchError, ShapeError
 from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
-from portable.sim import memory
+from portable.sim import allocations
+from portable.sim.in_flight import Flights
 from portable.sim.launch import Launch
-from portable.sim.memory import Buffer, Flights, Shadow
+from portable.sim.memory import Buffer
 from portable.sim.races import RaceCells
+from portable.sim.shadow import Shadow
 from portable.sim.values import Value
 
 
@@ -217,7 +219,7 @@ def _share_shadow(
 
 def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value | None:
     """Which granules hold something; None where all do."""
-    unwritten = memory.within(low, high)
+    unwritten = allocations.within(low, high)
     for b in region:
         if b.blank:
             if unwritten is None:
@@ -229,6 +231,6 @@ def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value |
 
 
 def keep_written(arguments: Arguments) -> None:
-    """Remember beyond the launch which memory of `memory.empty` it has written."""
+    """Remember beyond the launch which memory of `allocations.empty` it has written."""
     for low, granule, written in arguments.records:
-        memory.wrote(low, np.repeat(written, granule))
+        allocations.wrote(low, np.repeat(written, granule))

@@ -1,35 +1,22 @@
-"""Variables, branches and loops under masks, and what work-items do together."""
+"""Variables, branches and loops under masks, by strands of a workgroup that go their own ways."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
-from portable.errors import UnsupportedError
 from portable.lang.ir import statements as s
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.ir.walks import all_statements
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
-from portable.sim.copies import Copies
+from portable.sim.evaluation import Evaluate
 from portable.sim.launch import Site
+from portable.sim.steps import Builder, Pauses, Plain, Runs, Step, step
 from portable.sim.values import Active, LoopMasks, Value, select
-from portable.sim.workgroup import (
-    Builder,
-    Evaluate,
-    Pause,
-    Pauses,
-    Plain,
-    Running,
-    Runs,
-    Step,
-    Strand,
-    Workgroup,
-    step,
-)
+from portable.sim.workgroup import Pause, Running, Strand, Workgroup
 
 # Parts of a workgroup that go their own ways for a while.
 #
@@ -323,194 +310,3 @@ def _(statement: s.Break | s.Continue | s.Return, b: Builder) -> Step:
         w.active = w.launch.nobody
 
     return Plain(run)
-
-
-# Instructions of one device, which the passes put in place of what the language offers.
-#
-# Each family has a module that registers how its instructions run, by name or by the beginning of
-# the name up to a dot: `transfers` and `matrix_units`. What they mean is written from the PTX
-# manual alone, and knows nothing of the tables by which kernels are lowered.
-
-_Made = Callable[[s.Instruction, Builder], Step]
-_KNOWN: Final[dict[str, _Made]] = {}
-
-
-def instruction(*names: str) -> Callable[[_Made], _Made]:
-    """Registers what makes the step of the instructions of these names."""
-
-    def register(made: _Made) -> _Made:
-        _KNOWN.update(dict.fromkeys(names, made))
-        return made
-
-    return register
-
-
-@step.register
-def _(statement: s.Instruction, b: Builder) -> Step:
-    name = statement.name
-    while name not in _KNOWN:
-        name, dot, _ = name.rpartition(".")
-        if not dot:
-            raise UnsupportedError(f"{statement.loc}: {statement.name} is not simulated")
-    return _KNOWN[name](statement, b)
-
-
-Meaning = Callable[[list[Value], list[Value]], list[Value]]
-
-
-def worked_out(statement: s.Instruction, b: Builder, items: int, meaning: Meaning) -> Step:
-    """The step of what gives outputs new values, from their old ones and the inputs.
-
-    `items` neighbours execute it together.
-
-    Parameters
-    ----------
-    statement : Instruction
-    b : Builder
-    items : int
-    meaning : callable
-        From the old outputs and the inputs to the new outputs.
-    """
-    site = b.site(statement.loc)
-    inputs = b.expressions(statement.inputs, site)
-    outputs = tuple(v.name for v in statement.outputs)
-
-    def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, statement.name, items)
-        values = meaning([w.env[name] for name in outputs], [x(w) for x in inputs])
-        for name, value in zip(outputs, values, strict=True):
-            assign(w, name, value)
-
-    return Plain(run)
-
-
-def _copies(statement: s.Instruction) -> Callable[[Workgroup], Copies]:
-    """What keeps the copies that an instruction is about: by work-items, or by the copy engine."""
-    return attrgetter("bulk" if statement.name.startswith("bulk") else "copies")
-
-
-@instruction("cp.async.commit", "bulk.commit")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    copies = _copies(statement)
-    return Plain(lambda w: copies(w).commit(w.active.ids))
-
-
-@instruction("cp.async.wait", "bulk.wait")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    copies, pending = _copies(statement), b.constant(statement.inputs[0])
-    return Plain(lambda w: copies(w).wait(w, w.active.ids, pending))
-
-
-@instruction("proxy.fence")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    everywhere = statement.name == "proxy.fence.all"
-    return Plain(lambda w: w.proxies.fence(w, everywhere))
-
-
-@instruction("pause", "prefetch", "registers.more", "registers.fewer")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    """Nothing: what is fetched ahead is not looked at, and may be no element."""
-    return Plain(lambda w: None)
-
-
-# Barriers, broadcasts and sub-group operations.
-
-
-@step.register
-def _(statement: s.Barrier, b: Builder) -> Step:
-    site = b.site(statement.loc)
-
-    def run(w: Workgroup) -> None:
-        w.meet(site, "a barrier")
-        w.barrier(statement.meeting)
-
-    return Plain(run)
-
-
-@step.register
-def _(statement: s.WorkgroupUniform, b: Builder) -> Step:
-    site, name = b.site(statement.loc), statement.var.name
-    value = b.expression(statement.value, site)
-
-    def run(w: Workgroup) -> None:
-        w.meet(site, "a workgroup_uniform")
-        w.barrier()
-        values = value(w)
-        w.env[name] = np.repeat(values[:1], w.size, axis=0)
-
-    return Plain(run)
-
-
-_REDUCTIONS: Final[dict[str, np.ufunc]] = {
-    "reduce_add": np.add,
-    "reduce_min": np.minimum,
-    "reduce_max": np.maximum,
-    "reduce_and": np.bitwise_and,
-    "reduce_or": np.bitwise_or,
-    "reduce_xor": np.bitwise_xor,
-    "any": np.logical_or,
-    "all": np.logical_and,
-}
-
-_SOURCES: Final[dict[str, Callable[[Value, Value], Value]]] = {
-    "shuffle": lambda own, argument: argument,
-    "broadcast": lambda own, argument: argument,
-    "shuffle_xor": np.bitwise_xor,
-    "shuffle_up": np.subtract,
-    "shuffle_down": np.add,
-}
-
-
-@step.register
-def _(statement: s.SubGroup, b: Builder) -> Step:
-    site, name, op = b.site(statement.loc), statement.var.name, statement.op
-    value = b.expression(statement.value, site)
-    argument = None if statement.argument is None else b.expression(statement.argument, site)
-
-    def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, f"a sub-group operation ({op})")
-        result = value(w)
-        if op in _SOURCES:
-            assert argument is not None
-            w.env[name] = result[_sources(w, site, op, argument(w))]
-        else:
-            w.env[name] = _together(result, w.kernel.sub_group_size, op)
-
-    return Plain(run)
-
-
-def _sources(w: Workgroup, site: Site, op: str, argument: Value) -> Value:
-    """From which work-item each takes its value."""
-    size = w.kernel.sub_group_size
-    item = np.arange(w.size)
-    lane, first = item % size, item - item % size
-    if op == "broadcast" and w.settings.uniform:
-        _check_uniform(w, site, argument, first)
-    wanted = _SOURCES[op](lane, argument.astype(np.int64))
-    outside = (wanted < 0) | (wanted >= size) | (first + wanted >= w.size)
-    source: Value = np.where(outside, item, first + wanted)
-    return source
-
-
-def _check_uniform(w: Workgroup, site: Site, argument: Value, first: Value) -> None:
-    mine, expected = w.active.pick(argument), w.active.pick(argument[first])
-    if (mine != expected).any():
-        what = "the work-item that a sub-group broadcasts"
-        raise report.not_uniform(w, site, what, mine, expected)
-
-
-def _together(x: Value, size: int, op: str) -> Value:
-    """A reduction or scan of each sub-group; the last may be smaller than the rest."""
-    whole = x.shape[0] // size * size
-    parts = [x[:whole].reshape(-1, size, *x.shape[1:])]
-    if whole < x.shape[0]:
-        parts.append(x[None, whole:])
-    return np.concatenate([_combined(part, op).reshape(-1, *x.shape[1:]) for part in parts])
-
-
-def _combined(x: Value, op: str) -> Value:
-    if op == "scan_add":
-        return np.add.accumulate(x, axis=1, dtype=x.dtype)
-    combine = _REDUCTIONS[op]
-    combined = combine.reduce(x, axis=1, keepdims=True, dtype=x.dtype)
-    return np.broadcast_to(combined, x.shape)

@@ -12,8 +12,9 @@ from portable.sim.control import assign
 from portable.sim.launch import Site
 from portable.sim.memory import Access, locate, read, write
 from portable.sim.report import broken_promise, not_uniform
+from portable.sim.steps import Builder, Pauses, Plain, Step, step
 from portable.sim.values import Active, Value, stored
-from portable.sim.workgroup import Builder, Pauses, Plain, Running, Step, Workgroup, step
+from portable.sim.workgroup import Running, Workgroup
 
 # The elements of a rectangular part of an array.
 

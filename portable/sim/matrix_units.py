@@ -16,12 +16,14 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP
-from portable.sim.control import assign, instruction, worked_out
+from portable.sim.control import assign
+from portable.sim.instructions import instruction, worked_out
 from portable.sim.launch import Site
 from portable.sim.memory import Access, indexed, locate, read, write
 from portable.sim.products import TF32, Product
+from portable.sim.steps import Builder, Plain, Step
 from portable.sim.values import Value
-from portable.sim.workgroup import Builder, Plain, Step, Workgroup
+from portable.sim.workgroup import Workgroup
 
 # Instructions of warpgroups, which multiply tiles in local memory that descriptors stand for.
 #

@@ -10,8 +10,9 @@ import numpy as np
 from portable.sim import report
 from portable.sim.clocks import WARPGROUP, Clock
 from portable.sim.copies import CopyGroup
+from portable.sim.in_flight import PRODUCT
 from portable.sim.launch import Site
-from portable.sim.memory import PRODUCT, Access
+from portable.sim.memory import Access
 from portable.sim.values import Value
 
 _ITEM: Final = np.arange(WARPGROUP)

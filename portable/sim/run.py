@@ -14,10 +14,23 @@ from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.places import end_ranges
 from portable.lang.tiles import lower
-from portable.sim import atomics, binding, control, fragments, matrix_units, report, transfers
+from portable.sim import (
+    atomics,
+    binding,
+    bulk_copies,
+    collectives,
+    control,
+    fragments,
+    instructions,
+    matrix_units,
+    mbarriers,
+    report,
+    transfers,
+)
 from portable.sim.binding import Arguments
 from portable.sim.launch import Launch, Schedule, Settings, Survey, current
-from portable.sim.workgroup import Builder, Pause, Running, Workgroup
+from portable.sim.steps import Builder
+from portable.sim.workgroup import Pause, Running, Workgroup
 
 # Which workgroup runs when: started in a seeded shuffle, so many at once; those that wait rest.
 #
@@ -167,7 +180,17 @@ def _out_of_patience(launch: Launch, runner: _Runner) -> None:
 
 # -- run -------------------------------------------------------------------------------------------
 
-STATEMENTS = (atomics, transfers, control, fragments, matrix_units)
+STATEMENTS = (
+    atomics,
+    bulk_copies,
+    collectives,
+    control,
+    fragments,
+    instructions,
+    matrix_units,
+    mbarriers,
+    transfers,
+)
 """The modules that register how statements run."""
 
 
