@@ -12,7 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular
-from portable.linalg.factorisations import holding
+from portable.linalg.factorisations import elimination, holding
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 from tests.support.devices import of_today
 
@@ -230,3 +230,11 @@ def test_as_other_devices_do_it(profile: str) -> None:
     a, b = random((80, 80), "float32"), random((80, 9), "float32")
     x = on(device, solve, a, b)
     assert ratio(a @ x - b, a, x) < 30
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (30, 50), (50, 37)], ids=str)
+def test_blocks_of_one_panel(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of large matrices on a GPU, whose rows change places once for a block and the next."""
+    monkeypatch.setattr(elimination, "WIDE", 16)
+    a = random(shape, "float32")
+    check_factors(a, *on(portable.device("simulator:h200"), lu_factor, a))

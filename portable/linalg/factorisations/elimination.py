@@ -246,17 +246,22 @@ class _InRegisters(_Elimination):
         clear[int(self.counts.shape[0]), _LINE](self.counts)
 
         def near(first: int, last: int, following: int) -> None:
-            self._change_right(first, last, last, following)
+            begin = first if self._is_panel(first, last) else last
+            self._change_right((first, last), (last, following), begin)
 
         def far(first: int, last: int, following: int) -> None:
-            self._exchange(self._moves(first, last), 0, first)
-            self._change_right(first, last, following, n)
+            own = following == last and self._is_panel(first, last)
+            self._exchange(self._moves(first, last), 0, last if own else first)
+            self._change_right((first, last), (following, n), following)
 
         columns = 0, int(self.factors.pivots.shape[1])
         look_ahead(self.device, columns, WIDE, self._block, (near, far))
 
     def _block(self, first: int, last: int) -> None:
-        """Factors some columns by panels; rows change places in these alone."""
+        """Factors some columns by panels; rows change places in these alone, or of one panel later.
+
+        They do so then in a launch with the columns right of it.
+        """
         (lu, pivots, failures), panel = self.factors, self.share.panel
         batch, m = (int(x) for x in lu.shape[:2])
         each = int(self.moves.shape[2])
@@ -269,22 +274,30 @@ class _InRegisters(_Elimination):
                 lu, pivots, failures, moves[:, 0], self.counts,
                 (start, stop, first // WIDE * each + number, workers), HOLDING=holding,
             )  # fmt: skip
-            self._exchange(moves, first, last)
+            if not self._is_panel(first, last):
+                self._exchange(moves, first, last)
             if stop < last:
                 self.solve(start, stop, stop, last)
                 self.change((start, stop), (stop, last))
+
+    def _is_panel(self, first: int, last: int) -> bool:
+        """Whether a block of columns is one panel."""
+        return last - first <= self.share.panel
 
     def _moves(self, first: int, last: int) -> Any:
         """Those of a block's panels."""
         count = -(-(last - first) // self.share.panel)
         return self.moves[first // WIDE % 2][:, :count]
 
-    def _change_right(self, first: int, last: int, begin: int, end: int) -> None:
-        """What a block of columns that is done does to some right of it."""
-        if begin < end:
-            self._exchange(self._moves(first, last), begin, end)
-            self.solve(first, last, begin, end)
-            self.change((first, last), (begin, end))
+    def _change_right(self, done: tuple[int, int], columns: tuple[int, int], begin: int) -> None:
+        """What a block of columns that is done does to some right of it.
+
+        Rows change places from the column `begin` on.
+        """
+        if columns[0] < columns[1]:
+            self._exchange(self._moves(*done), begin, columns[1])
+            self.solve(*done, *columns)
+            self.change(done, columns)
 
     def _exchange(self, moves: Any, begin: int, end: int) -> None:
         """Rows change places in some columns, as panels have it."""
