@@ -109,13 +109,22 @@ class Kernel(Launchable, Marked):
             state = self.state
             made = state.translated.get(key)
             if made is None:
-                names = NamesRead()
-                with collected_later():
-                    ir = with_room(translate, self.python, whole, capabilities, names)
-                state.names.add(names)
-                made = ir, Traits.of(ir, whole.parameters)
+                made = self._translate(whole, capabilities, state.names)
                 _keep(state.translated, key, made)
         return made
+
+    def _translate(
+        self, wanted: Specialisation, capabilities: Capabilities, names: NamesRead
+    ) -> tuple[KernelIR, Traits]:
+        """Translates once for arrays that overlap and those that do not: the text is the same."""
+        if not wanted.restrict:
+            ir, traits = self._translated(replace(wanted, restrict=True), capabilities)
+            return ir.overlapping(), traits
+        read = NamesRead()
+        with collected_later():
+            ir = with_room(translate, self.python, wanted, capabilities, read)
+        names.add(read)
+        return ir, Traits.of(ir, wanted.parameters)
 
     def traits(self, wanted: Specialisation, device: Device) -> Traits:
         """What plans of launches ask of a specialisation."""

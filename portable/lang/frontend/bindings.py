@@ -85,11 +85,14 @@ class BindingTranslator(CallTranslator):
     def _fixed_part(self, part: v.Value | e.Expression, name: str) -> v.Value | e.Expression:
         if isinstance(part, v.Value):
             return self._named(name, part)
-        may_change = any(x in self.builder.variables for x in subexpressions(part))
-        if name.endswith(v.SHAPE) and not may_change:
+        if name.endswith(v.SHAPE) and not self._may_change(part):
             return part  # views are compared by their extents
         (fixed,) = self._fixed((part,))
         return self.builder.let(name, fixed)
+
+    def _may_change(self, x: e.Expression) -> bool:
+        """Whether a mutable variable stands in an expression."""
+        return any(y in self.builder.variables for y in subexpressions(x))
 
     def _named(self, name: str, value: v.Value) -> v.Value:
         if isinstance(value.expr, e.Const):

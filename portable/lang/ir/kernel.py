@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portable.dtypes import DType
 from portable.errors import Location
@@ -10,7 +10,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.statements import Block
 from portable.lang.ir.types import Array, Fragment
-from portable.lang.ir.walks import all_statements, places, written_arrays
+from portable.lang.ir.walks import all_statements, places, with_arrays, written_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,13 @@ class Kernel:
         """
         shared = any(array.space == "local" for array in self.arrays)
         return not shared and all(x.together() == "work_item" for x in all_statements(self.body))
+
+    def overlapping(self) -> Kernel:
+        """The same kernel, of whose global arrays nothing is known of where others lie."""
+        arrays = (x for x in self.parameters if isinstance(x, Array) and x.restrict)
+        new = {x: replace(x, restrict=False) for x in arrays}
+        parameters = tuple(new.get(x, x) if isinstance(x, Array) else x for x in self.parameters)
+        return replace(self, parameters=parameters, body=with_arrays(self.body, new))
 
     @property
     def launched(self) -> tuple[int, int, int]:

@@ -209,6 +209,21 @@ def map_memory(statement: s.Statement, change: Callable[[Array], Array]) -> s.St
     return _map_held(statement, lambda x: change(x) if isinstance(x, Array) else moved(x))
 
 
+def with_arrays(block: s.Block, new: Mapping[Array, Array]) -> s.Block:
+    """The block with every array that is a key of `new` replaced, where extents are asked too."""
+    if not new:
+        return block
+
+    def extent(x: e.Expression) -> e.Expression:
+        return replace(x, array=new[x.array]) if isinstance(x, e.Extent) and x.array in new else x
+
+    def statement(x: s.Statement) -> s.Block:
+        x = map_operands(x, lambda y: map_expression(y, extent))
+        return (map_memory(x, lambda array: new.get(array, array)),)
+
+    return map_block(block, statement)
+
+
 def map_regions(statement: s.Statement, change: Callable[[e.Region], e.Region]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the regions of arrays that it touches."""
     return _map_held(statement, lambda x: change(x) if isinstance(x, e.Region) else x)

@@ -10,7 +10,6 @@ stays as it is. Doubles, which become halves too, go by single precision rounded
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,7 +21,6 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, scalar_of
 from portable.lang.passes.bindings import Bindings
-from portable.lang.tiles.work import substitute
 
 _FRACTION: Final = 23
 _BIAS: Final = 127
@@ -83,38 +81,32 @@ _FORMATS: Final = {
     dtypes.float8_e4m3fn: _Format(dtypes.uint8, 3, 7, 0x7F, 0x7F),
     dtypes.float8_e5m2: _Format(dtypes.uint8, 2, 15, 0x7C, 0x7E),
 }
+_NARROW: Final = frozenset({dtypes.float16, *_FORMATS})
 
 
 def lower_narrow_floats(kernel: Kernel) -> Kernel:
     """The kernel without these types, if it has them."""
-    kernel = _by_single_precision(kernel)
-    parameters = [x for x in kernel.parameters if isinstance(x, Array)]
-    arrays = [x for x in (*parameters, *kernel.arrays) if x.dtype in _FORMATS]
-    words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays}
-    rounds = any(_rounds(x) for x in walks.all_expressions(kernel.body))
-    if not words and not rounds:
+    arrays = [*(x for x in kernel.parameters if isinstance(x, Array)), *kernel.arrays]
+    narrow = any(x.dtype in _NARROW for x in arrays)
+    if not narrow and not any(map(_narrows, walks.all_expressions(kernel.body))):
         return kernel
-
-    def change(x: e.Expression) -> e.Expression:
-        if isinstance(x, e.Extent) and x.array in words:
-            return replace(x, array=words[x.array])
-        return _rounded(x)
-
-    body = walks.map_block(kernel.body, lambda x: _lowered(x, change))
+    kernel = _by_single_precision(kernel)
+    words = {x: replace(x, dtype=_FORMATS[x.dtype].words) for x in arrays if x.dtype in _FORMATS}
     return replace(
         kernel,
         parameters=tuple(words.get(x, x) if isinstance(x, Array) else x for x in kernel.parameters),
         arrays=tuple(words.get(x, x) for x in kernel.arrays),
-        body=substitute(body, words),
+        body=walks.with_arrays(walks.map_block(kernel.body, _lowered), words),
     )
 
 
-def _rounds(x: e.Expression) -> bool:
-    return isinstance(x, e.Cast) and x.storage in _FORMATS
+def _narrows(x: e.Expression) -> bool:
+    """Whether an expression rounds to a half or a narrower float."""
+    return isinstance(x, e.Cast) and (x.storage in _NARROW or scalar_of(x.type) in _NARROW)
 
 
-def _lowered(x: s.Statement, change: Callable[[e.Expression], e.Expression]) -> s.Block:
-    x = walks.map_operands(x, lambda y: walks.map_expression(y, change))
+def _lowered(x: s.Statement) -> s.Block:
+    x = walks.map_operands(x, lambda y: walks.map_expression(y, _rounded))
     match x:
         case s.Load() if x.array.dtype in _FORMATS:
             raw = e.Variable(f"{x.var.name}_bits", nodes.like(x.var.type, dtypes.uint32))

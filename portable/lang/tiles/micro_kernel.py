@@ -362,10 +362,14 @@ class Micro(ByElements):
             return
         with code.when(fused.later):
             self._move(code, array, tile, registers, load=True, added=True)
-        with code.when(fused.last):
+        whole = self._whole(fused, tile)
+        with code.when(both(fused.last, whole)):
             self._finish(code, fused, tile, registers)
         with code.otherwise():
             self._move(code, array, tile, registers, load=False)
+            if whole is not None:
+                with code.when(fused.last):
+                    self._store_tile(code, fused.store, tile, fused.elements)
 
     def _begin(self, code: Code, fused: Summation, registers: Array, value: e.Expression) -> None:
         """Sets a micro-tile to a value."""
@@ -375,27 +379,33 @@ class Micro(ByElements):
             for v in range(self._micro.vectors):
                 code.store(registers, (u, code.index(v)), value)
 
-    def _finish(self, code: Code, fused: Summation, tile: _Tile, registers: Array) -> None:
-        """Finishes a micro-tile's sums and stores them, each whole vector at once.
-
-        A micro-tile that reaches beyond the target goes there through memory.
-        """
+    def _whole(self, fused: Summation, tile: _Tile) -> e.Expression | None:
+        """Whether a micro-tile's sums can go from registers to the target; None where always."""
         micro, target, elements = self._micro, fused.store.target, fused.elements
         rows, columns = fused.fill.fragment.shape
-        top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
-        kind = vector_type(registers.dtype, micro.lanes)
-        firsts = [add(left, v * micro.lanes) for v in range(micro.vectors)]
         array = self._sums[fused.fill.fragment]
-        first = place(target, top, left)
-        last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
-        whole = both(
+        top, *firsts = self._place(tile)
+        last_row, last_column = add(top, micro.rows - 1), add(firsts[0], micro.columns - 1)
+        return both(
             smaller(last_row, rows) if array.shape[0] * micro.rows > rows else None,
             smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
-            inside(target, first),
+            inside(target, place(target, top, firsts[0])),
             inside(target, place(target, last_row, last_column)),
             *(are_neighbours(elements, x, micro.lanes) for x in firsts if elements is not None),
         )
-        with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
+
+    def _place(self, tile: _Tile) -> list[e.Expression]:
+        """The first row of a micro-tile, and the first column of each vector of a row."""
+        micro, left = self._micro, mul(tile[1], self._micro.columns)
+        firsts = (add(left, v * micro.lanes) for v in range(micro.vectors))
+        return [mul(tile[0], micro.rows), *firsts]
+
+    def _finish(self, code: Code, fused: Summation, tile: _Tile, registers: Array) -> None:
+        """Finishes a whole micro-tile's sums and stores them, each vector at once."""
+        micro, target, elements = self._micro, fused.store.target, fused.elements
+        kind = vector_type(registers.dtype, micro.lanes)
+        top, *firsts = self._place(tile)
+        with code.loop("u", micro.rows, unroll=-1) as u:
             row = code.let("row", add(top, u))
             for v, column in enumerate(firsts):
                 values: e.Expression = code.load(registers, (u, code.index(v)), kind)
@@ -403,10 +413,6 @@ class Micro(ByElements):
                     values = for_vector(code, elements, row, column, values)
                 index = place(target, row, column)
                 code.store(target.array, index, values, kept_dims(target)[-1])
-        if whole is not None:
-            with code.otherwise():
-                self._move(code, array, tile, registers, load=False)
-                self._store_tile(code, fused.store, tile, elements)
 
     def _store_tile(
         self, code: Code, x: s.FragmentStore, tile: _Tile, elements: s.ForElements | None = None
