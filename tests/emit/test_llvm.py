@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portable import dtypes as dt
-from portable.backend import Program, profiles
+from portable.backend import Capabilities, Program, profiles
 from portable.errors import UnsupportedError
 from portable.lang.emit import generate
 from portable.lang.emit.llvm.kernels import print_kernel
@@ -19,6 +19,7 @@ from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector
 from portable.lang.tiles.panels import MicroShape
 from tests.support import irbuilder as ir
+from tests.support.compilers import CUDA
 from tests.support.llvm import NATIVE, LLVMDevice, assembly, devices, emitted
 
 PROCESSORS = {
@@ -49,6 +50,24 @@ def function_lines(program: Program) -> list[str]:
 
 
 # -- what it says -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capabilities", [NATIVE, CUDA], ids=["llvm", "cuda"])
+def test_a_kernel_of_arrays_apart_becomes_one_of_arrays_that_overlap(
+    capabilities: Capabilities,
+) -> None:
+    def moved(*, restrict: bool) -> Kernel:
+        x, y = (
+            ir.array("x", dt.int32, restrict=restrict),
+            ir.array("y", dt.int32, restrict=restrict),
+        )
+        first = ir.load("first", x, ir.gid())
+        total = e.Binary("add", first.var, e.Extent(x, 0, dt.int32))
+        return ir.kernel([x, y], [first, s.Store(y, (ir.gid(),), total, ir.LOC)])
+
+    apart, beside = (generate(moved(restrict=x), capabilities).source for x in (True, False))
+    assert apart != beside
+    assert generate(moved(restrict=True).overlapping(), capabilities).source == beside
 
 
 def test_the_program_says_what_is_passed() -> None:
