@@ -24,7 +24,7 @@ from portable.backend import Backend, Device, Refused, Unavailable
 from portable.backend.profiles import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.system.console import html, warn_once
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 # Tells whether the result of a call is entered by a ``with`` statement.
 #

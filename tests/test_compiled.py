@@ -17,7 +17,8 @@ from portable import compiled, registry
 from portable import lang as kl
 from portable.backend import Argument, Box, Device
 from portable.cli import main
-from portable.compiled.compilation import constant_of, facts_of, program_from
+from portable.compiled.compilation import facts_of
+from portable.compiled.descriptions import constant_of, program_from
 from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
 
 SAXPY = "float, f32[:], f32[:]"

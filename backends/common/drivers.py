@@ -15,10 +15,10 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from portable.system import cache
-from portable.system import files as private
+from portable.system import cache, private_folders
 from portable.system.console import warn_once
-from portable.system.files import fork_safe_lock, write_whole
+from portable.system.files import write_whole
+from portable.system.locks import fork_safe_lock
 
 _VARIABLE = "OCL_ICD_VENDORS"
 _PREFIX = "icd-"
@@ -116,11 +116,11 @@ def write_folder(drivers: Iterable[str]) -> Path:
     if cache.enabled():
         with suppress(OSError):
             return _fill(cache.folder() / name, lines)
-    return _fill(private.temporary() / name, lines)
+    return _fill(private_folders.temporary() / name, lines)
 
 
 def _fill(folder: Path, lines: list[str]) -> Path:
-    private.make(folder)
+    private_folders.make(folder)
     wanted = {
         folder / f"{i:02}-{_stem(line)}.icd": os.fsencode(f"{line}\n")
         for i, line in enumerate(lines)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from portable.errors import CompileError, DeviceError
 from portable.lang.emit.llvm.statements import APART, ONE_ROUND
 from portable.system import cache
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 _OPTIMISED: Final = 2
 """Level 3 took 1.15 of the time over 142 kernels; runs of these swung by more than they won."""

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from portable.errors import DeviceError
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 from portable_backends.common.native_compiler import Compiler, Linked, compiler, keep_for_good
 from portable_backends.cpu import processor
 

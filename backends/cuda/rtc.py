@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from portable.backend import Program
 from portable.errors import BackendUnavailableError, CompileError
 from portable.system import cache
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 from portable_backends.cuda.runtime_compiler import CompilerError, RuntimeCompiler
 
 _CUDA_MAJORS = (13, 12)

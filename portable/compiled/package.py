@@ -13,11 +13,9 @@ from typing import Any, Final
 
 from portable import registry
 from portable.backend import Device
-from portable.compiled.compilation import (
-    Compilation,
-    Variant,
+from portable.compiled.compilation import Compilation, Variant, facts_of
+from portable.compiled.descriptions import (
     described,
-    facts_of,
     parameters_from,
     program_from,
     serves,
@@ -27,7 +25,8 @@ from portable.errors import DataError, DeviceError, LaunchError
 from portable.lang.arguments.arguments import Specialisation
 from portable.lang.launch.definition import Compiled, Traits
 from portable.lang.launch.launchable import Launchable
-from portable.system.files import fork_safe_lock, write_whole
+from portable.system.files import write_whole
+from portable.system.locks import fork_safe_lock
 
 _FORMAT: Final = 2
 _MANIFEST: Final = "manifest.json"

@@ -31,14 +31,8 @@ from portable.gf2.shared_out import Share, Shares, run_stripes, shape_for_all
 from portable.gf2.text import Files, Name, read_rows, shape_of, text_bytes, widened, write_lines
 from portable.gf2.tuning import Shape
 from portable.parallel.member import Member
-from portable.system.files import (
-    locked_folder,
-    put_in_place,
-    require_room,
-    target_of,
-    write_whole,
-    writing_whole,
-)
+from portable.system.files import put_in_place, require_room, target_of, write_whole, writing_whole
+from portable.system.locks import locked_folder
 
 # The folder of an elimination in batches that is not finished, and whether it is intact.
 #

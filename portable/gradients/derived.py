@@ -22,7 +22,7 @@ from portable.lang.launch.definition import Parameters, Traits
 from portable.lang.launch.launchable import Launchable
 from portable.lang.launch.packing import owners_of
 from portable.lang.tiles import lower
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 MOST_ADJOINTS: Final = 256
 

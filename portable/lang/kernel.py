@@ -37,8 +37,8 @@ from portable.lang.passes.delays import perturbation
 from portable.namespace import device_of, elsewhere, view_on
 from portable.profiling.timeline import on_host
 from portable.system.console import waiting
-from portable.system.files import fork_safe_lock
 from portable.system.isolation import collected_later, with_room
+from portable.system.locks import fork_safe_lock
 
 _MAX_SPECIALISATIONS: Final = 512
 """Kept for the next launcher that asks; launchers hold on to what they launch by themselves."""

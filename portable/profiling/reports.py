@@ -13,7 +13,7 @@ from typing import Final
 
 from portable.backend import Device
 from portable.errors import PortableError
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 Collect = Callable[[], PortableError | None]
 

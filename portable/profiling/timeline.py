@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from portable.backend import Device
 from portable.backend.queues import Mark
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 HOST: Final = "host"
 """What stands for a device where the host works."""

@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 import platformdirs
 
-from portable.system import files as private
+from portable.system import private_folders
 from portable.system.console import warn_once
-from portable.system.files import fork_safe_lock, write_whole
+from portable.system.files import write_whole
+from portable.system.locks import fork_safe_lock
 
 _VARIABLE = "PORTABLE_CACHE_DIR"
 _PROGRAMS = "programs"
@@ -43,15 +44,15 @@ def folder() -> Path:
     named = os.environ.get(_VARIABLE)
     wanted = Path(named or platformdirs.user_cache_dir("portable-arrays"))
     try:
-        private.make(wanted)
-    except private.UnsafeFolderError as error:
+        private_folders.make(wanted)
+    except private_folders.UnsafeFolderError as error:
         _warn(f"compiled programs are not kept: {error}")
     except OSError as error:
         if named:
             _warn(f"{_VARIABLE} names {named}, which cannot be used ({error.strerror})")
     else:
         return wanted
-    return private.temporary()
+    return private_folders.temporary()
 
 
 def _warn(what: str) -> None:
@@ -85,7 +86,7 @@ def load(name: str) -> bytes | None:
         return None
     path = _path(name)
     try:
-        if any(private.distrust(p) for p in (path.parent.parent, path.parent, path)):
+        if any(private_folders.distrust(p) for p in (path.parent.parent, path.parent, path)):
             return None
         data = path.read_bytes()
     except OSError:
@@ -108,8 +109,8 @@ def store(name: str, content: bytes) -> None:
         return
     path = _path(name)
     try:
-        private.make(path.parent.parent)
-        private.make(path.parent)
+        private_folders.make(path.parent.parent)
+        private_folders.make(path.parent)
         write_whole(path, _FORMAT + hashlib.sha256(content).digest() + content)
     except OSError:
         return

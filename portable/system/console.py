@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from portable.errors import Location, Remark
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -27,7 +27,8 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import CompileError, DataError, LaunchError, UnsupportedError
 from portable.system.console import warn_once
-from portable.system.files import locked, write_whole
+from portable.system.files import write_whole
+from portable.system.locks import locked
 from portable.tune.space import Parameters, Space
 
 # Falls back to the next tuned choice where a device refuses one.

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from portable import registry
 from portable.backend import Device
 from portable.cli import main
-from portable.system import cache, console, files
+from portable.system import cache, console, private_folders
 from tests.support.axpy import axpy, bind, groups
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PORTABLE_CACHE", raising=False)
     monkeypatch.setattr(console, "_told", set())
-    monkeypatch.setattr(files, "_made", {})
+    monkeypatch.setattr(private_folders, "_made", {})
     return tmp_path
 
 
@@ -109,7 +109,7 @@ def test_a_folder_of_another_user_is_not_used(
 ) -> None:
     name = cache.key("source")
     cache.store(name, b"planted")
-    monkeypatch.setattr(files, "_ROOT", -1)
+    monkeypatch.setattr(private_folders, "_ROOT", -1)
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     with pytest.warns(UserWarning, match="belongs to another user"):
         assert cache.load(name) is None
@@ -143,14 +143,14 @@ def test_temporary_folders_of_killed_processes_are_removed_later(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(files, "_made", {})
-    monkeypatch.setattr(files, "_runs", lambda process: process == 1)
+    monkeypatch.setattr(private_folders, "_made", {})
+    monkeypatch.setattr(private_folders, "_runs", lambda process: process == 1)
     for name in ("1-runs", "2-new", "3-old"):
         (folder / f"portable-private-{name}").mkdir()
         if name != "2-new":
             os.utime(folder / f"portable-private-{name}", (0, 0))
-    made = files.temporary()
-    assert files.temporary() == made
+    made = private_folders.temporary()
+    assert private_folders.temporary() == made
     left = {p.name.removeprefix("portable-private-") for p in folder.iterdir()}
     assert left == {"1-runs", "2-new", made.name.removeprefix("portable-private-")}
 

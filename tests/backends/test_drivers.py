@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from portable import registry
-from portable.system import console, files
+from portable.system import console, private_folders
 from portable_backends.common import drivers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reads folders")
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(drivers, "_SYSTEM_FOLDER", tmp_path / "vendors")
     monkeypatch.setattr(drivers, "_LIBRARY_FOLDERS", ())
     monkeypatch.setattr(drivers, "_from_pip", lambda: iter(()))
-    monkeypatch.setattr(files, "_made", {})
+    monkeypatch.setattr(private_folders, "_made", {})
     (tmp_path / "vendors").mkdir()
     return tmp_path
 

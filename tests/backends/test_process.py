@@ -12,7 +12,7 @@ import pytest
 
 from portable.backend import Device
 from portable.errors import DeviceFaultError
-from portable.system.files import fork_safe_lock
+from portable.system.locks import fork_safe_lock
 from portable_backends.common.gate import Gate
 from tests.support.patience import PATIENCE
 

@@ -13,7 +13,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.errors import CheckError, KernelError, LaunchError
 from portable.lang.emit import generate
-from portable.lang.launch.checking import checked
+from portable.lang.launch.checked_kernels import checked
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 FILE = Path(__file__)

@@ -17,7 +17,7 @@ import portable as pt
 from portable import dtypes, errors, primitives
 from portable import lang as kl
 from portable.backend import Device
-from portable.compiled.compilation import constant_of
+from portable.compiled.descriptions import constant_of
 from portable.lang.arguments.arguments import ArraySpec, Specialisation, constant_key
 from portable.lang.emit import generate
 from portable.lang.function import settled

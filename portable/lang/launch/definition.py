@@ -20,12 +20,12 @@ from portable.lang.arguments.arguments import (
     specs_of,
 )
 from portable.lang.arguments.structs import flattened
-from portable.lang.checks import Stray, meeting_place, strays
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array
 from portable.lang.launch.packing import owners_of
+from portable.lang.launch.stray_accesses import Stray, meeting_place, strays
 
 _NOTHING: Final[Mapping[Any, Any]] = {}
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from portable.backend import ArrayView, Device
 from portable.lang.arguments.arguments import Specialisation
-from portable.lang.checks import Stray
 from portable.lang.launch.checking import checking
 from portable.lang.launch.definition import Definition
 from portable.lang.launch.geometry import Three
+from portable.lang.launch.stray_accesses import Stray
 from portable.system.console import remark
 
 
