@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from portable import errors, registry
+from portable import errors, recording, registry
 from portable.absent_names import absent, is_hidden
 from portable.backend import ArrayView, Device, bytes_of
 from portable.dtypes import NARROW, DType, dtype
@@ -472,7 +472,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
     """
     target: Device
     if isinstance(x, np.ndarray):  # whether or not kernels can run on the processor
-        return x if device is None else _from_host(_target(device), x)
+        return x if device is None else recording.through_host(_from_host(_target(device), x), x)
     if not (hasattr(x, "__dlpack_device__") or _is_owned(x)):
         target = registry.device(None) if device is None else _target(device)
         made = np.asarray(x)
@@ -484,7 +484,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
         return x
     if target is owner:
         return on_device(target, x)
-    return _from_host(target, owner.to_numpy(on_device(owner, x)))
+    return recording.through_host(_from_host(target, owner.to_numpy(on_device(owner, x))), x)
 
 
 def _target(device: str | Device) -> Device:

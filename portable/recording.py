@@ -70,6 +70,13 @@ def operation(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     )
 
 
+def through_host(made: Any, *sources: Any) -> Any:
+    """An array of copies of others' elements, of which the recorder is told if there is one."""
+    if active and (recorder := _current.get()) is not None:
+        recorder.unseen(sources, (made,), "an array copied through the host")
+    return made
+
+
 def taped(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Makes a function tell the recorder of its calls, if there is one."""
 

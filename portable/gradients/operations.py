@@ -15,6 +15,7 @@ import numpy as np
 from portable import lang as kl
 from portable import recording
 from portable.array.fuse import Fused
+from portable.array.methods import indexing
 from portable.conv import (
     conv1d,
     conv1d_input_gradient,
@@ -29,6 +30,7 @@ from portable.conv import (
 from portable.dtypes import dtype
 from portable.errors import UnsupportedError
 from portable.gradients.array_rules import ARRAY_RULES, JOINING, VIEWS
+from portable.gradients.assigning import assigned
 from portable.gradients.custom import CustomFunction
 from portable.gradients.elementwise import copied, filled, mapped, summed_together
 from portable.gradients.kernels import vjp
@@ -451,6 +453,7 @@ _VIEWS: Final = frozenset(map(_plain, VIEWS))
 OPERATIONS: Final[dict[Any, Callable[[TapeLike, Any, Any, Any], Any]]] = {
     **dict.fromkeys(RULES, by_rule),
     _plain(copy): copied,
+    _plain(indexing.put): assigned,
     _plain(fill): filled,
     _plain(map_each): mapped,
     _plain(reduce): reduced,

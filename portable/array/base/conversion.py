@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable import registry
+from portable import recording, registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.primitives.base.storage import Storage
@@ -66,7 +66,7 @@ def to_device(x: Storage, device: Any, stream: Any = None) -> Any:
     if target is x.device:
         return x
     host = _held(x)
-    return host if target.owns(host) else target.from_numpy(host)
+    return recording.through_host(host if target.owns(host) else target.from_numpy(host), x)
 
 
 def _check_stream(stream: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from portable import dtypes, registry
+from portable import dtypes, recording, registry
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, UnsupportedError
@@ -159,7 +160,17 @@ def from_host(obj: Any, device: Device, dtype: Any = None) -> Any:
         kind = dtypes.dtype(host.dtype)
         wide = kind.real is dtypes.float64 and not typed
         kind = default_dtype(device, kind.kind) if wide else dtype_for(device, kind)
-    return device.from_numpy(_converted(host, kind, None if typed else obj))
+    made = device.from_numpy(_converted(host, kind, None if typed else obj))
+    return recording.through_host(made, *_arrays_in(obj)) if recording.active else made
+
+
+def _arrays_in(x: Any) -> Iterator[Any]:
+    """The arrays in nested sequences."""
+    if isinstance(x, list | tuple):
+        for item in x:
+            yield from _arrays_in(item)
+    elif isinstance(x, np.ndarray | Storage):
+        yield x
 
 
 def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:

@@ -198,6 +198,7 @@ def get(x: ArrayT, key: Any) -> ArrayT:
     return gathering.taken(selection_of(x, key))  # type: ignore[no-any-return]
 
 
+@taped
 def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``, in the dtype of `x`; of the values for an element named twice one stays.
 
