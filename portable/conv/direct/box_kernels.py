@@ -343,20 +343,24 @@ _EDGE: Final = 32
 """Channels of a tile that passes through local memory."""
 
 MOST_TURNED: Final = 256
-"""Filters of it times taps, at most."""
+"""Taps of a filter, at most, and so rows of the tile."""
+
+_ROWS: Final = 64
+"""Filters of it times taps, where these are fewer."""
 
 _ITEMS: Final = 256
 
 
 @kernel
-def arrange_along_channels(w: kl.Array, out: kl.Array, *, TAPS: Pair, TURNED: bool) -> None:
+def arrange_along_channels(
+    w: kl.Array, out: kl.Array, *, TAPS: Pair, EACH: int, TURNED: bool
+) -> None:
     """``out[k, r S + s, c] = w[k, c, r, s]``, `TURNED` ``w[c, k, R - 1 - r, S - 1 - s]``.
 
-    A workgroup for a tile of filters by channels, which passes through local memory: neighbouring
-    work-items read neighbours of `w`, and write neighbours of `out`.
+    A workgroup for a tile of `EACH` filters by channels, which passes through local memory:
+    neighbouring work-items read neighbours of `w`, and write neighbours of `out`.
     """
     T, EDGE = TAPS[0] * TAPS[1], _EDGE
-    EACH = MOST_TURNED // T
     tile = kl.local((EACH * T, EDGE + 1), w.dtype)
     across = kl.cdiv(out.shape[2], EDGE)
     first, channel = kl.group_id(0) // across * EACH, kl.group_id(0) % across * EDGE
@@ -380,9 +384,10 @@ def arrange_along_channels(w: kl.Array, out: kl.Array, *, TAPS: Pair, TURNED: bo
 def arrange_turning(w: Any, room: Any, turned: bool) -> None:
     """Enqueues `arrange_along_channels`, whose arguments it takes."""
     count, taps, depth = room.shape
-    tiles = -(-count // (MOST_TURNED // taps)) * -(-depth // _EDGE)
+    each = max(1, _ROWS // taps)
+    tiles = -(-count // each) * -(-depth // _EDGE)
     launcher = arrange_along_channels[groups(tiles), (_ITEMS, 1, 1)]
-    enqueue(launcher, w, room, TAPS=tuple(w.shape[2:]), TURNED=turned)
+    enqueue(launcher, w, room, TAPS=tuple(w.shape[2:]), EACH=each, TURNED=turned)
 
 
 def arrange(w: Any, room: Any, filters: int, merged: int = 1, turned: bool = False) -> None:
