@@ -10,7 +10,7 @@ import pytest
 import portable as pt
 from portable import sim
 from portable.conv import conv2d, conv2d_input_gradient, conv2d_weight_gradient, costs, prepare
-from portable.conv.direct import parted
+from portable.conv.direct import box_kernels, parted
 from portable.conv.direct.box_kernels import arrange_filters, arrange_turning
 from portable.conv.geometry import geometry
 from portable.conv.method import Epilogue
@@ -248,11 +248,16 @@ def test_few_tiles_are_shared_out_by_filters() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 50, 3, 3), (2, 300, 1, 1), (70, 9, 5, 7)])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("turned", "many"), [(False, 1), (True, 512)])
 def test_filters_lie_along_channels_from_lines_on(
-    shape: tuple[int, ...], turned: bool, device: pt.backend.Device
+    shape: tuple[int, ...],
+    turned: bool,
+    many: int,
+    device: pt.backend.Device,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neighbours of memory are read and written through tiles of local memory."""
+    """Neighbours of memory are read and written through tiles of local memory, large or small."""
+    monkeypatch.setattr(box_kernels, "_MANY", many)
     w = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     expected = w[:, :, ::-1, ::-1].transpose(1, 2, 3, 0) if turned else w.transpose(0, 2, 3, 1)
     expected = expected.reshape(expected.shape[0], -1, expected.shape[3])

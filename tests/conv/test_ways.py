@@ -180,6 +180,14 @@ def test_blocks_stay_in_a_cores_cache(shape: tuple[int, ...]) -> None:
     assert 1 <= plan.filters * plan.vectors <= 24
 
 
+def test_few_channels_are_convolved_in_blocks_of_many_rows() -> None:
+    """So that each of many filters writes one long run of memory, not a short one a row."""
+    with pt.use("simulator:intel-cpu"):
+        w = np.zeros((320, 4, 3, 3), np.float32)
+        method: Any = prepare((1, 4, 64, 64), w, padding=1, algorithm="direct")._route.method
+    assert method.blocks.rows >= 16
+
+
 @pytest.mark.parametrize("taps", [3, 4])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_same_padding(device: Device, taps: int, stride: int) -> None:

@@ -121,10 +121,10 @@ def parts_of_taps_added_up() -> None:
 
 @run
 def filters_turned() -> None:
-    """Filters of 2 x 3 taps, 40 channels of 50, in tiles of 42 by 32."""
+    """Filters of 2 x 3 taps, 40 channels of 50, in tiles of 20 filters by 32."""
     w = random(50, 40, 2, 3)
     out = empty(40, 6, 50)
-    arrange_along_channels[2 * 64, 64](w, out, TAPS=(2, 3), TURNED=True)
+    arrange_along_channels[4 * 64, 64](w, out, TAPS=(2, 3), EACH=20, TURNED=True)
     np.testing.assert_array_equal(out, w[:, :, ::-1, ::-1].reshape(50, 40, 6).transpose(1, 2, 0))
 
 
