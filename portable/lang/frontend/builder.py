@@ -13,8 +13,10 @@ from typing import Any, Final, NoReturn
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import KernelError, Location, UnsupportedError
+from portable.lang.frontend.frames import Frame
+from portable.lang.frontend.inference import Inference
 from portable.lang.frontend.outer_names import NamesRead
-from portable.lang.frontend.values import Frame, Inference, Value
+from portable.lang.frontend.values import Value
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable

@@ -25,11 +25,13 @@ from portable.lang.checks import check
 from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, constant
+from portable.lang.frontend.frames import Frame
+from portable.lang.frontend.inference import Inference
 from portable.lang.frontend.memory import whole
 from portable.lang.frontend.outer_names import NamesRead
 from portable.lang.frontend.source import FunctionSource, function_source
 from portable.lang.frontend.translator import Translator
-from portable.lang.frontend.values import Complex, Frame, Inference, Slot, Struct, Value
+from portable.lang.frontend.values import Complex, Slot, Struct, Value
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Variable

@@ -22,10 +22,10 @@ from portable.lang import words
 from portable.lang.arguments.structs import is_struct_type
 from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
+from portable.lang.frontend.frames import Closure
 from portable.lang.frontend.naming import NameTranslator
 from portable.lang.frontend.values import (
     IN_KERNELS,
-    Closure,
     Product,
     Range,
     Struct,

@@ -20,6 +20,7 @@ from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
+from portable.lang.frontend.frames import Closure, Frame
 from portable.lang.frontend.syntax import Given
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function, Marked
@@ -27,7 +28,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Fragment, Vector
 
 _AS_IT_IS: Final = frozenset(
-    {v.Value, v.View, bool, int, float, str, DType, ModuleType, FunctionType, Function, v.Closure}
+    {v.Value, v.View, bool, int, float, str, DType, ModuleType, FunctionType, Function, Closure}
 )
 """Types of what names most often stand for, which is given as it is."""
 
@@ -80,7 +81,7 @@ class NameTranslator(ABC):
     builder: Builder
 
     @property
-    def frame(self) -> v.Frame:
+    def frame(self) -> Frame:
         """The function under translation."""
         return self.builder.frame
 
@@ -91,7 +92,7 @@ class NameTranslator(ABC):
         """Inlines a helper function."""
 
     @abstractmethod
-    def call_closure(self, function: v.Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call_closure(self, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a lambda of a kernel's own."""
 
     @abstractmethod
@@ -123,7 +124,7 @@ class NameTranslator(ABC):
             self.builder.fail("bytes are not in the kernel language")
         return node.value
 
-    def visit_lambda(self, node: ast.Lambda) -> v.Closure:
+    def visit_lambda(self, node: ast.Lambda) -> Closure:
         """A function that sees the names around it."""
         args = node.args
         if args.vararg is not None or args.kwarg is not None:
@@ -135,7 +136,7 @@ class NameTranslator(ABC):
             for x, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
             if default is not None
         ]
-        return v.Closure(node, self.frame, {name: self.visit(x) for name, x in pairs})
+        return Closure(node, self.frame, {name: self.visit(x) for name, x in pairs})
 
     def visit_name(self, node: ast.Name) -> Any:
         """A local name, else one captured from the surrounding Python as a constant."""

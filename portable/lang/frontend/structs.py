@@ -22,6 +22,7 @@ from portable.lang.frontend import memory
 from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
+from portable.lang.frontend.frames import Frame
 from portable.lang.function import Function, helper
 
 _MISSING: Final = dataclasses.MISSING
@@ -154,7 +155,7 @@ def as_tuple(builder: Builder, struct: Any) -> tuple[Any, ...]:
 # -- what a class has besides fields -----------------------------------------------------------
 
 
-def parent(builder: Builder, frame: v.Frame) -> v.Super:
+def parent(builder: Builder, frame: Frame) -> v.Super:
     """``super()`` in a method."""
     owner, struct = frame.outer.get("__class__"), next(iter(frame.env.values()), None)
     if not isinstance(struct, v.Struct) or owner not in struct.kind.__mro__:

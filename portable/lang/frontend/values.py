@@ -8,151 +8,17 @@ Everything else is a plain Python object known at compile time: numbers, dtypes,
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from types import MethodType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from portable.dtypes import DType, int64
-from portable.errors import Location
+from portable.dtypes import DType
 from portable.lang.arguments.structs import field_names, instance, label, per_class
-from portable.lang.frontend.source import FunctionSource
-from portable.lang.function import Function
+from portable.lang.frontend.frames import Call, Closure
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.words.word import word_of
-
-# One function under translation: its names, and the loops it is in.
-
-LoopKind = Literal["dynamic", "static", "vectors", "elements"]
-
-
-@dataclass
-class Frame:
-    """A kernel, or one inlined call of a helper function.
-
-    Attributes
-    ----------
-    source : FunctionSource
-        Its text.
-    path : tuple
-        Names this frame, the same in every pass: how it was reached.
-    env : dict
-        What local names stand for.
-    outer : mapping
-        What other names stand for.
-    is_kernel : bool
-        Whether ``return`` ends the work-item rather than giving a value.
-    called : Location or None
-        Where it was called from; None of a kernel.
-    active : tuple of Call
-        The calls that it is within, from the outermost.
-    loops : list of (LoopKind, int)
-        The loops around the present statement, each with the depth of run-time branches it is at.
-    depth : int
-        How many run-time branches and loops are around the present statement.
-    calls : int
-        Helper functions inlined so far.
-    ordinals : dict
-        How many variables of each name there are.
-    places : dict
-        Where nodes stand that were asked for.
-    """
-
-    source: FunctionSource
-    path: tuple[Any, ...]
-    env: dict[str, Any]
-    outer: Mapping[str, Any]
-    is_kernel: bool
-    called: Location | None = None
-    active: tuple[Call, ...] = ()
-    loops: list[tuple[LoopKind, int]] = field(default_factory=list)
-    depth: int = 0
-    calls: int = 0
-    ordinals: dict[str, int] = field(default_factory=dict)
-    places: dict[ast.AST, Location] = field(default_factory=dict)
-
-    def location(self, node: ast.AST) -> Location:
-        """Where a node stands, and how the kernel got there."""
-        location = self.places.get(node)
-        if location is None:
-            location = self.source.location(node, self.called)
-            self.places[node] = location  # loops that are repeated come back to it
-        return location
-
-    def key(self, name: str) -> tuple[Any, ...]:
-        """A key for one more variable of a name, the same in every pass."""
-        count = self.ordinals.get(name, 0)
-        self.ordinals[name] = count + 1
-        return (self.path, name, count)
-
-
-@dataclass(frozen=True, eq=False)
-class Closure:
-    """A lambda in a kernel.
-
-    Attributes
-    ----------
-    node : ast.Lambda
-        Its text.
-    frame : Frame
-        The function that it stands in, whose names it sees as they are when it is called.
-    defaults : mapping
-        Of its parameters, worked out where it stands.
-    """
-
-    node: ast.Lambda
-    frame: Frame
-    defaults: Mapping[str, Any]
-
-    __name__ = "<lambda>"
-
-    @property
-    def label(self) -> str:
-        """What messages call it."""
-        return f"the lambda of line {self.frame.location(self.node).line}"
-
-    @property
-    def signature(self) -> inspect.Signature:
-        """What it takes."""
-        args, kinds = self.node.args, inspect.Parameter
-        plain = [(x.arg, kinds.POSITIONAL_OR_KEYWORD) for x in (*args.posonlyargs, *args.args)]
-        named = [(x.arg, kinds.KEYWORD_ONLY) for x in args.kwonlyargs]
-        return inspect.Signature(
-            [kinds(x, kind, default=self._default(x)) for x, kind in plain + named]
-        )
-
-    def _default(self, name: str) -> Any:
-        return None if name in self.defaults else inspect.Parameter.empty
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises: kernels call it where they are translated."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self.label
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call that is being inlined."""
-
-    function: Function | Closure
-    arguments: tuple[Any, ...]
-
-    @cached_property
-    def known(self) -> tuple[Any, ...]:
-        """What is known at compile time of its arguments; asked for where a helper calls itself."""
-        return tuple(map(_fixed_in, self.arguments))
-
-
-# The types of variables and of weak numbers, found by repeating the translation to a fixed point.
-#
-# A pass reads each type as the passes before left it and widens it where an assignment or a use
-# asks for more. Types only ever widen, so a few passes settle them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,67 +26,6 @@ class Slot:
     """A place that holds a weak number: a parameter, a variable, an int made a float."""
 
     key: Any
-
-
-@dataclass(slots=True)
-class VariableType:
-    """What is known of a variable so far."""
-
-    type: ValueType
-    weak: bool
-
-
-@dataclass
-class Inference:
-    """Types that outlive a pass, and what there is to remark on the latest one, by its place."""
-
-    carriers: dict[Slot, DType] = field(default_factory=dict)
-    variables: dict[Any, VariableType] = field(default_factory=dict)
-    changed: bool = False
-    remarks: dict[Location, str] = field(default_factory=dict)
-    _taken_weak: set[Any] = field(default_factory=set)
-
-    def begin(self) -> None:
-        """Another pass begins."""
-        self.changed = False
-        self.remarks.clear()
-        self._taken_weak.clear()
-
-    def read(self, key: Any) -> VariableType:
-        """What is known of a variable, for who takes its value."""
-        known = self.variables[key]
-        if known.weak:
-            self._taken_weak.add(key)
-        return known
-
-    def learn(self, key: Any, kind: VariableType) -> None:
-        """Takes in what a variable holds; another pass follows where this one went by less."""
-        known = self.variables.get(key)
-        self.variables[key] = kind
-        if known is not None and kind != known and not self._was_so(key, known, kind):
-            self.changed = True
-
-    def _was_so(self, key: Any, known: VariableType, kind: VariableType) -> bool:
-        """Whether a number, weak until now, was declared with its type and not taken as weak."""
-        carrier = self.carriers.get(Slot(key))
-        declared = carrier is None or carrier is scalar_of(kind.type)
-        return kind.type == known.type and declared and key not in self._taken_weak
-
-    def carrier(self, slot: Slot, default: DType) -> DType:
-        """The type by which a slot's number is carried."""
-        return self.carriers.setdefault(slot, default)
-
-    def widen(self, x: Value, dtype: DType) -> None:
-        """Asks that a weak number be carried by at least this type of the same kind."""
-        for slot in x.slots if x.weak else ():
-            held = self.carriers[slot]
-            same_kind = held.is_float == dtype.is_float and held.is_integer == dtype.is_integer
-            if same_kind and dtype.itemsize > held.itemsize:
-                self.carriers[slot] = int64 if dtype.is_integer else dtype
-                self.changed = True
-
-
-# -- values ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,6 +359,11 @@ def plain(x: Any) -> Any:
         return x
     kind = x.kind if isinstance(x, Struct) else tuple
     return instance(kind, tuple(map(plain, items)))
+
+
+def known_in(call: Call) -> tuple[Any, ...]:
+    """What is known of a call's arguments at compile time; equal where calls are inlined alike."""
+    return tuple(map(_fixed_in, call.arguments))
 
 
 def _fixed_in(x: Any) -> Any:

@@ -15,6 +15,7 @@ from portable.lang.arguments.arguments import constant_key
 from portable.lang.frontend import values as v
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
+from portable.lang.frontend.inference import VariableType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.nodes import constant, like, splat
@@ -134,7 +135,7 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
             kind = max(kind, float32, key=lambda d: d.itemsize) if still_weak else kind
             weak = False
         lanes = max(lanes, lanes_of(known.type))
-    joined = v.VariableType(vector_type(kind, lanes), weak)
+    joined = VariableType(vector_type(kind, lanes), weak)
     builder.inference.learn(key, joined)
 
 
@@ -228,7 +229,7 @@ def _read_one(builder: Builder, target: Any) -> Any:
     return v.Value(_as_known(target.var, info), info.weak, slots)
 
 
-def _as_known(var: e.Variable, info: v.VariableType) -> e.Expression:
+def _as_known(var: e.Variable, info: VariableType) -> e.Expression:
     """The variable in the type that it has by now; where that is wider another pass follows."""
     if info.weak or var.type == info.type:
         return var
