@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.backend import Capabilities, Program
-from portable.lang.emit.llvm.expressions import NATIVE
+from portable.lang.emit.llvm.functions import NATIVE
 from portable.lang.emit.llvm.kernels import print_kernel
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.delays import delayed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import numpy as np
 
@@ -304,6 +304,16 @@ class Context:
         empty = self.builder.metadata.node()
         loaded = f"load i64, ptr {where}, align 8, !invariant.load {empty}"
         return self.builder.argument(f"launch {number}", loaded)
+
+
+class Printer(Protocol):
+    """Prints expressions of one kernel: what printers of parts of them ask for."""
+
+    context: Context
+    builder: Builder
+
+    def value(self, x: e.Expression) -> str:
+        """The value of an expression: a name or a literal."""
 
 
 def _value_of(parameter: Array | e.Variable, number: int) -> Argument:

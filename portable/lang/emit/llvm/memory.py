@@ -8,7 +8,8 @@ from typing import Final
 from portable.dtypes import int32
 from portable.lang.emit.addresses import lie_together, swizzled_row
 from portable.lang.emit.llvm.builder import Context, memory_type, of_lanes, suffix, value_type
-from portable.lang.emit.llvm.expressions import Expressions, converted
+from portable.lang.emit.llvm.conversions import converted
+from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.nodes import neighbour

@@ -6,7 +6,8 @@ from typing import Final
 
 from portable.dtypes import DType, float64, int32
 from portable.lang.emit.llvm.builder import value_type
-from portable.lang.emit.llvm.expressions import Expressions, converted
+from portable.lang.emit.llvm.conversions import converted
+from portable.lang.emit.llvm.expressions import Expressions
 from portable.lang.ir import statements as s
 from portable.lang.ir.nodes import scalar_type
 
