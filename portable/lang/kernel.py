@@ -24,12 +24,7 @@ from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
 from portable.lang.launch.checking import checking, compile_checked
-from portable.lang.launch.definition import (
-    Compiled,
-    Parameters,
-    Traits,
-    interpreted_arguments,
-)
+from portable.lang.launch.definition import Compiled, Parameters, Traits, interpreted_arguments
 from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.lang.launch.launchable import Launchable

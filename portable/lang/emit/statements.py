@@ -168,8 +168,7 @@ class Statements:
 
     def _if(self, x: s.If, head: str = "if") -> None:
         condition = self.expressions.text(x.condition)
-        tail = "}" if not x.orelse else ""
-        with self.writer.block(f"{head} ({condition})", tail or "}"):
+        with self.writer.block(f"{head} ({condition})"):
             self.block(x.then)
         if not x.orelse:
             return

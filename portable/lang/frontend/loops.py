@@ -15,22 +15,10 @@ from portable.lang.frontend import structs
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
 from portable.lang.frontend.builder import Seam
-from portable.lang.frontend.conversion import (
-    as_bool,
-    as_type,
-    constant_truth,
-    unify,
-)
+from portable.lang.frontend.conversion import as_bool, as_type, constant_truth, unify
 from portable.lang.frontend.frames import LoopKind
 from portable.lang.frontend.handlers.matrices import element_variables, partner_value
-from portable.lang.frontend.syntax import (
-    Given,
-    apart,
-    assigned,
-    counted,
-    has_break,
-    is_left,
-)
+from portable.lang.frontend.syntax import Given, apart, assigned, counted, has_break, is_left
 from portable.lang.frontend.values import (
     Elements,
     Product,
@@ -143,14 +131,9 @@ class LoopTranslator(BindingTranslator):
         self._promote_in_loop(assigned(node.body) - names, counted(node.body))
         var = self.builder.bind(name, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
-        before = dict(self.frame.env)
-        self.frame.env = {**before, name: Value(var), **constants}
-        with self.builder.block() as body:
-            self._loop_body(node.body, kind)
-        self._after_loop(before, here.line, names)
-        self.builder.emit(
-            s.For(var, start.expr, stop.expr, step.expr, tuple(body), here, over.unroll)
-        )
+        body = self._rounds(node.body, {name: Value(var), **constants}, kind)
+        bounds = start.expr, stop.expr, step.expr
+        self.builder.emit(s.For(var, *bounds, body, here, over.unroll))
 
     def _vector_loop(self, node: ast.For, over: VectorRange) -> None:
         """A loop over whole vectors, and one over what is left, of the same body."""
@@ -206,6 +189,17 @@ class LoopTranslator(BindingTranslator):
             known[var] = Interval(first.low, max(first.low, last.high - 1))
         elif isinstance(step, e.Const):
             known[var] = Interval(min(first.high, last.low + 1), first.high)
+
+    def _rounds(
+        self, body: Sequence[ast.stmt], bound: Mapping[str, Any], kind: LoopKind
+    ) -> s.Block:
+        """A loop's body, in which names of the loop's own stand for these things."""
+        before, line = dict(self.frame.env), self.builder.location.line
+        self.frame.env = {**before, **bound}
+        with self.builder.block() as out:
+            self._loop_body(body, kind)
+        self._after_loop(before, line, bound.keys())
+        return tuple(out)
 
     def _loop_body(self, body: Sequence[ast.stmt], kind: LoopKind = "dynamic") -> None:
         self.frame.loops.append((kind, self.frame.depth))
@@ -295,13 +289,9 @@ class LoopTranslator(BindingTranslator):
         here = self.builder.location
         self._promote_in_loop(assigned(node.body), counted(node.body))
         row, column, value = element_variables(self.builder, fragment)
-        before = dict(self.frame.env)
         bound = dict(zip(names, map(Value, (row, column, value)), strict=True))
-        self.frame.env = {**before, **bound}
-        with self.builder.block() as body:
-            self._loop_body(node.body, "elements")
-        self._after_loop(before, here.line, set(bound))
-        self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), False, here))
+        body = self._rounds(node.body, bound, "elements")
+        self.builder.emit(s.ForElements(fragment, row, column, value, body, False, here))
 
     def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
         """``matrix.map(function, *more)``."""

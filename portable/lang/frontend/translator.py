@@ -18,26 +18,13 @@ from portable.errors import KernelError
 from portable.lang.arguments.parameters import binder_of
 from portable.lang.frontend import variables
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import (
-    as_bool,
-    cast,
-    constant,
-    constant_truth,
-)
+from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.frames import Call, Closure, Frame
 from portable.lang.frontend.loops import End, LoopTranslator
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
-from portable.lang.frontend.syntax import (
-    REFUSED,
-    assigned,
-    has_return,
-)
-from portable.lang.frontend.values import (
-    Value,
-    describe,
-    known_in,
-)
+from portable.lang.frontend.syntax import REFUSED, assigned, has_return
+from portable.lang.frontend.values import Value, describe, known_in
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e

@@ -13,12 +13,7 @@ import numpy as np
 from portable.backend import ArrayView, Device, Executable, Program, ViewCode
 from portable.dtypes import DType
 from portable.interchange.jax_arrays import is_recognised
-from portable.lang.arguments.arguments import (
-    ALIGNMENT,
-    byte_range,
-    constant_key,
-    scalar_key,
-)
+from portable.lang.arguments.arguments import ALIGNMENT, byte_range, constant_key, scalar_key
 from portable.lang.arguments.structs import field_names, flattened, is_composite, items_of
 from portable.lang.function import Function
 from portable.lang.launch.geometry import Three

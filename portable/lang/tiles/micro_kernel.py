@@ -33,15 +33,7 @@ from portable.lang.tiles.summations import (
     reads_beside,
     summations,
 )
-from portable.lang.tiles.work import (
-    Code,
-    Work,
-    add,
-    clamp,
-    mul,
-    smaller,
-    stored,
-)
+from portable.lang.tiles.work import Code, Work, add, clamp, mul, smaller, stored
 
 _Tile = tuple[e.Expression, e.Expression]
 """The numbers of a micro-tile down and across an accumulator."""

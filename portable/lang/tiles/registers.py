@@ -27,14 +27,7 @@ from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.regions import place, store_neighbours
 from portable.lang.tiles.rotation import Rotation, exist_always, rotation
 from portable.lang.tiles.strategy import Part, Tile, contiguous_dim, kept_dims, staggered
-from portable.lang.tiles.work import (
-    Code,
-    Work,
-    add,
-    mul,
-    smaller,
-    stored,
-)
+from portable.lang.tiles.work import Code, Work, add, mul, smaller, stored
 
 
 @dataclass(frozen=True, slots=True)

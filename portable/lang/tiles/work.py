@@ -18,14 +18,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.nodes import like
-from portable.lang.ir.types import (
-    Array,
-    Fragment,
-    Layout,
-    Space,
-    ValueType,
-    scalar_of,
-)
+from portable.lang.ir.types import Array, Fragment, Layout, Space, ValueType, scalar_of
 from portable.lang.ir.walks import all_expressions, all_statements, map_block, map_memory
 
 

@@ -23,7 +23,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Vector, lanes_of, scalar_of
 
-
 _INTEGERS: Final = {
     "add": "add",
     "sub": "sub",

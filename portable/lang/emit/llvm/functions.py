@@ -13,7 +13,6 @@ from portable.lang.emit.llvm.builder import Printer, literal, of_lanes, splat, s
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, lanes_of, scalar_of
 
-
 _INTRINSICS: Final = {
     "abs": "fabs",
     "ceil": "ceil",
