@@ -111,7 +111,7 @@ def _cupy(
 
 
 @kernel
-def fill(x: Any) -> None:
+def fill(x: kl.Array) -> None:
     """One argument."""
     i = kl.global_id(0)
     if i < x.shape[0]:
@@ -119,7 +119,7 @@ def fill(x: Any) -> None:
 
 
 @kernel
-def saxpy(a: Any, x: Any, y: Any, z: Any) -> None:
+def saxpy(a: kl.Scalar, x: kl.Array, y: kl.Array, z: kl.Array) -> None:
     """Three arrays and a number."""
     i = kl.global_id(0)
     if i < z.shape[0]:

@@ -23,7 +23,7 @@ MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 
 @kernel
-def copy(x: Any, y: Any, *, LANES: int) -> None:
+def copy(x: kl.Array, y: kl.Array, *, LANES: int) -> None:
     """A vector per work-item; the extent is a multiple of `LANES`.
 
     It passes the caches by, as the fastest copies of processors do.
@@ -34,7 +34,7 @@ def copy(x: Any, y: Any, *, LANES: int) -> None:
 
 
 @kernel
-def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
+def multiply_add(x: kl.Array, steps: kl.Scalar, *, CHAINS: int, LANES: int) -> None:
     """``y = y / 2 + 1`` in `CHAINS` vectors that do not wait for each other.
 
     The factors come from `x`, which holds 0.5 and 1, so that no compiler knows them. From whatever
@@ -56,11 +56,11 @@ def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
 
 @kernel
 def multiply_tiles(
-    a: Any,
-    b: Any,
-    out: Any,
-    steps: Any,
-    scale: Any,
+    a: kl.Array,
+    b: kl.Array,
+    out: kl.Array,
+    steps: kl.Scalar,
+    scale: kl.Scalar,
     *,
     BM: int,
     BN: int,
@@ -82,7 +82,9 @@ def multiply_tiles(
 
 
 @kernel
-def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> None:
+def add_entries(
+    rows: kl.Array, out: kl.Array, steps: kl.Scalar, *, shape: Any, chains: int
+) -> None:
     """Adds entries of tables of `rows`, which names from a generator choose, in some chains.
 
     Entries of the sums of all names are added last, which leaves nothing: tables are linear.

@@ -143,7 +143,7 @@ class Share(NamedTuple):
 
 
 @kernel
-def csr_mark_shares(offsets: Any, numbers: Any, starts: Any, *, SIZE: int) -> None:
+def csr_mark_shares(offsets: kl.Array, numbers: kl.Scalar, starts: kl.Array, *, SIZE: int) -> None:
     """How many rows have ended before each share of `SIZE` rows and numbers; one work-item each.
 
     Parameters
@@ -164,7 +164,7 @@ def csr_mark_shares(offsets: Any, numbers: Any, starts: Any, *, SIZE: int) -> No
 
 
 @function
-def share_of(offsets: kl.Array, starts: Any, numbers: kl.Scalar, SIZE: int) -> Share:
+def share_of(offsets: kl.Array, starts: kl.Array, numbers: kl.Scalar, SIZE: int) -> Share:
     """The share of this workgroup, of so many rows and numbers together."""
     group = kl.cast(kl.group_id(0), kl.i64)
     count = kl.cast(offsets.shape[0] - 1, kl.i64) + numbers
@@ -179,7 +179,7 @@ def csr_even_by_vector(
     a: Rows,
     x: kl.Array,
     out: kl.Array,
-    starts: Any,
+    starts: kl.Array,
     sums: kl.Array,
     *,
     ACC: Any,
@@ -271,7 +271,7 @@ def csr_even_by_matrix(
     a: Rows,
     x: kl.Array,
     out: kl.Array,
-    starts: Any,
+    starts: kl.Array,
     sums: kl.Array,
     *,
     ACC: Any,
@@ -337,7 +337,7 @@ def put(out: kl.Array, row: Any, j: Any, value: Any, EACH: int) -> None:
 
 @kernel
 def csr_add_carried(
-    offsets: kl.Array, starts: Any, sums: kl.Array, out: kl.Array, *, SIZE: int
+    offsets: kl.Array, starts: kl.Array, sums: kl.Array, out: kl.Array, *, SIZE: int
 ) -> None:
     """Adds to rows what shares before the one where they end had of them, in order.
 

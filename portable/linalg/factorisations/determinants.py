@@ -125,7 +125,7 @@ def joined(x: Product, y: Product) -> Any:
 @kernel
 def diagonal_products(
     lu: kl.Array | None,
-    pivots: Any,
+    pivots: kl.Array | None,
     whole: kl.Array,
     sign: kl.Array,
     logarithm: kl.Array,
@@ -136,7 +136,7 @@ def diagonal_products(
     batch = kl.group_id(0)
     one = kl.cast(1, KIND)
     total = Product(one, one, kl.cast(0, KIND.real))
-    if lu is not None:
+    if lu is not None and pivots is not None:
         for i in kl.workgroup_range(lu.shape[1]):
             x = lu[batch, i, i]
             size = kl.abs(x)

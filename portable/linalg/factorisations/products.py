@@ -141,7 +141,7 @@ def add_rows(
 
 
 @kernel
-def part_rows(a: Any, parts: Any, *, CONJUGATE: bool) -> None:
+def part_rows(a: kl.Array, parts: kl.Array, *, CONJUGATE: bool) -> None:
     """Real and imaginary parts of matrices, side by side in their rows; dimension 2 is matrices."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if batch < a.shape[0] and row < a.shape[1] and column < a.shape[2]:
@@ -151,7 +151,7 @@ def part_rows(a: Any, parts: Any, *, CONJUGATE: bool) -> None:
 
 
 @kernel
-def part_squares(b: Any, parts: Any, *, CONJUGATE: bool) -> None:
+def part_squares(b: kl.Array, parts: kl.Array, *, CONJUGATE: bool) -> None:
     """Complex numbers as matrices that rows of `part_rows` are multiplied with."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if batch < b.shape[0] and row < b.shape[1] and column < b.shape[2]:
@@ -163,7 +163,7 @@ def part_squares(b: Any, parts: Any, *, CONJUGATE: bool) -> None:
 
 
 @kernel
-def add_parts(alpha: Any, parts: Any, out: Any, *, KEEP: bool) -> None:
+def add_parts(alpha: kl.Scalar, parts: kl.Array, out: kl.Array, *, KEEP: bool) -> None:
     """``out += alpha`` times the numbers that have these parts; without `KEEP` ``=``."""
     column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if batch < out.shape[0] and row < out.shape[1] and column < out.shape[2]:

@@ -33,16 +33,7 @@ def eliminate_single(
     for k in range(P):
         factors[k] = 1
         live[k] = 1
-    for i in kl.static_range(PARTS):
-        sums[i], totals[i] = zero, zero
-    for first in range(1, used, _CHAIN):
-        for r in range(first, kl.minimum(first + _CHAIN, used)):
-            multiply_row(w, r, 0, sums, LANES)
-        for i in kl.static_range(PARTS):
-            totals[i] = totals[i] + sums[i]
-            sums[i] = zero
-    for i in kl.static_range(PARTS):
-        sums[i] = totals[i]
+    multiply_first(w, used, sums, totals, LANES)
     for j in range(steps):
         for i in kl.static_range(PARTS):
             kl.vstore(product, i * LANES, sums[i])
@@ -58,31 +49,75 @@ def eliminate_single(
             sums[i], odd[i] = zero, zero
         w[j, j] = beta
         factors[j] = factor
-        for i in kl.static_range(PARTS):
-            total = zero
-            for k in range(j):
-                total = total + product[k] * kl.vload(made, k, i * LANES, lanes=LANES)
-            kl.vstore(made, j, i * LANES, -tau * total)
-        made[j, j] = tau
-        if j + 1 < used:
-            subtract_row(w, j + 1, j, shares, LANES)
-        after = kl.minimum(j + 1, P - 1)
-        for i in kl.static_range(PARTS):
-            totals[i] = zero
-        for first in range(j + 2, used - 1, _CHAIN):
-            for r in range(first, kl.minimum(first + _CHAIN, used - 1), 2):
-                subtract_row(w, r, j, shares, LANES)
-                multiply_row(w, r, after, sums, LANES)
-                subtract_row(w, r + 1, j, shares, LANES)
-                multiply_row(w, r + 1, after, odd, LANES)
-            for i in kl.static_range(PARTS):
-                totals[i] = totals[i] + (sums[i] + odd[i])
-                sums[i], odd[i] = zero, zero
-        if j + 2 < used and (used - j) % 2 == 1:
-            subtract_row(w, used - 1, j, shares, LANES)
-            multiply_row(w, used - 1, after, sums, LANES)
-        for i in kl.static_range(PARTS):
-            sums[i] = totals[i] + sums[i]
+        add_to_factor(made, product, j, tau, LANES)
+        reflect_and_multiply(w, (j, used), shares, (sums, odd, totals), LANES)
+
+
+@function
+def multiply_first(
+    w: kl.Array, used: kl.Scalar, sums: kl.Array, totals: kl.Array, LANES: int
+) -> None:
+    """The products of all columns with the first one, but for the row of its reflector."""
+    zero = kl.splat(kl.cast(0, w.dtype), LANES)
+    for i in kl.static_range(sums.shape[0]):
+        sums[i], totals[i] = zero, zero
+    for first in range(1, used, _CHAIN):
+        for r in range(first, kl.minimum(first + _CHAIN, used)):
+            multiply_row(w, r, 0, sums, LANES)
+        for i in kl.static_range(sums.shape[0]):
+            totals[i] = totals[i] + sums[i]
+            sums[i] = zero
+    for i in kl.static_range(sums.shape[0]):
+        sums[i] = totals[i]
+
+
+@function
+def add_to_factor(
+    made: kl.Array, product: kl.Array, j: kl.Scalar, tau: kl.Scalar, LANES: int
+) -> None:
+    """Row `j` of T transposed, from products of its reflector with those before."""
+    for i in kl.static_range(made.shape[1] // LANES):
+        total = kl.splat(kl.cast(0, made.dtype), LANES)
+        for k in range(j):
+            total = total + product[k] * kl.vload(made, k, i * LANES, lanes=LANES)
+        kl.vstore(made, j, i * LANES, -tau * total)
+    made[j, j] = tau
+
+
+@function
+def reflect_and_multiply(
+    w: kl.Array,
+    at: tuple[kl.Scalar, ...],
+    shares: kl.Array,
+    room: tuple[kl.Array, ...],
+    LANES: int,
+) -> None:
+    """Applies a reflector, and makes the products of all columns with the next one.
+
+    `at` are the reflector's column and how many rows are used, `room` where sums go, and room for
+    those of every other row and of chains. Rows go in pairs, which do not wait for each other.
+    """
+    (j, used), (sums, odd, totals) = at, room
+    zero = kl.splat(kl.cast(0, w.dtype), LANES)
+    if j + 1 < used:
+        subtract_row(w, j + 1, j, shares, LANES)
+    after = kl.minimum(j + 1, w.shape[1] - 1)
+    for i in kl.static_range(sums.shape[0]):
+        totals[i] = zero
+    for first in range(j + 2, used - 1, _CHAIN):
+        for r in range(first, kl.minimum(first + _CHAIN, used - 1), 2):
+            subtract_row(w, r, j, shares, LANES)
+            multiply_row(w, r, after, sums, LANES)
+            subtract_row(w, r + 1, j, shares, LANES)
+            multiply_row(w, r + 1, after, odd, LANES)
+        for i in kl.static_range(sums.shape[0]):
+            totals[i] = totals[i] + (sums[i] + odd[i])
+            sums[i], odd[i] = zero, zero
+    if j + 2 < used and (used - j) % 2 == 1:
+        subtract_row(w, used - 1, j, shares, LANES)
+        multiply_row(w, used - 1, after, sums, LANES)
+    for i in kl.static_range(sums.shape[0]):
+        sums[i] = totals[i] + sums[i]
 
 
 @function

@@ -43,17 +43,16 @@ class PolarResult(NamedTuple):
 
 
 @kernel
-def scale_rows(
-    x: kl.Array, values: kl.Array, tolerance: Any, out: kl.Array, *, INVERSE: bool
-) -> None:
-    """Rows multiplied with values, or divided by those that count; dimension 2 is the matrices.
+def scale_rows(x: kl.Array, values: kl.Array, tolerance: kl.Array | None, out: kl.Array) -> None:
+    """Rows multiplied with values; dimension 2 is the matrices.
 
-    Values up to ``tolerance[i]`` times the largest count as 0.
+    Or, where there is a tolerance, divided by values: those up to ``tolerance[i]`` times the
+    largest count as 0.
     """
     column, row, matrix = kl.global_id(0), kl.global_id(1), kl.global_id(2)
     if matrix < out.shape[0] and row < out.shape[1] and column < out.shape[2]:
         value = values[matrix, row]
-        if INVERSE:
+        if tolerance is not None:
             least = values[matrix, 0] * tolerance[matrix]
             value = kl.where(value > least, 1 / value, value * 0)
         out[matrix, row, column] = x[matrix, row, column] * value
@@ -119,7 +118,7 @@ def pinv(a: ArrayT, *, rtol: Any = None) -> ArrayT:
     if 0 not in (count, m, n):
         scaled = device.empty((count, k, n), kind)
         tolerance = tolerance_of(device, rtol, (m, n), values)
-        scale_rows[(n, k, count), _TILE](right, values, tolerance, scaled, INVERSE=True)
+        scale_rows[(n, k, count), _TILE](right, values, tolerance, scaled)
         product = device.empty((count, m, n), kind)
         multiplied(device, product, left, scaled)
         copied(device, product, result, turned=True)
@@ -218,7 +217,7 @@ def polar(a: ArrayT, *, side: Literal["right", "left"] = "right") -> PolarResult
         if side == "left":
             rows = copied(device, left, device.empty((count, k, m), kind), turned=True)
         scaled = device.empty((count, k, order), kind)
-        scale_rows[(order, k, count), _TILE](rows, values, None, scaled, INVERSE=False)
+        scale_rows[(order, k, count), _TILE](rows, values, None, scaled)
         product = device.empty((count, order, order), kind)
         multiplied(device, product, rows, scaled, adjoint=True)
         make_hermitian[(order, order, count), _TILE](product, factor)

@@ -158,7 +158,7 @@ def _by_values(
     tolerance, ranks = tolerance_of(device, rcond, (m, n), values), device.empty((batch,), kl.i64)
     count_values[batch, _LINE](values, tolerance, ranks)
     scaled = device.empty((batch, k, n), kind)
-    scale_rows[(n, k, batch), _TILE](vh, values, tolerance, scaled, INVERSE=True)
+    scale_rows[(n, k, batch), _TILE](vh, values, tolerance, scaled)
     lead = sides.shape[: len(sides.shape) - (1 if sides.is_vector else 2)]
     ranks, values = reshape(ranks, lead), reshape(values, (*lead, k))
     if not sides.size:

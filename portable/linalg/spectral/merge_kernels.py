@@ -8,6 +8,7 @@ so that a merge is one product.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final
 
@@ -23,6 +24,15 @@ _HALF: Final = sqrt(0.5)
 
 _STAGED: Final = 256
 """Poles that are in local memory at a time."""
+
+
+@dataclass(frozen=True)
+class Pole:
+    """A pole of a secular equation, its weight, and the column of the blocks' vectors."""
+
+    value: kl.Scalar
+    weight: kl.Scalar
+    source: kl.Scalar
 
 
 @kernel
@@ -53,10 +63,16 @@ def join(blocks: Blocks, e: kl.Array, d: kl.Array, joined: Joined, *, SHAPE: Mer
 
 
 @function
+def place_between(d: kl.Array, merge: kl.Scalar, h: kl.Scalar) -> Any:
+    """The matrix of a merge of blocks of `h`, and where in its row of `d` they meet."""
+    merges = d.shape[1] // (2 * h)
+    return merge // merges, (merge % merges) * 2 * h + h - 1
+
+
+@function
 def couplings(d: kl.Array, e: kl.Array, merge: kl.Scalar, h: kl.Scalar, SHAPE: MergeShape) -> Any:
     """What the vectors' last and first elements are multiplied with to be weights."""
-    merges = d.shape[1] // (2 * h)
-    row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
+    row, slot = place_between(d, merge, h)
     if SHAPE.singular:
         return d[row, slot], e[row, slot]
     return kl.cast(_HALF, d.dtype), kl.copysign(kl.cast(_HALF, d.dtype), e[row, slot])
@@ -74,8 +90,7 @@ def deflate(
     square and inverse square are far from overflow.
     """
     merge, h, kind = kl.group_id(0), blocks.values.shape[1], joined.poles.dtype
-    merges = d.shape[1] // (2 * h)
-    row, slot = merge // merges, (merge % merges) * 2 * h + h - 1
+    row, slot = place_between(d, merge, h)
     total = 2 * h - 2 if SHAPE.singular else 2 * h
     coupling = (d[row, slot], e[row, slot]) if SHAPE.singular else (2 * e[row, slot], e[row, slot])
     largest, field, tolerance = measures(joined, merge, total, coupling)
@@ -90,8 +105,7 @@ def deflate(
     else:
         scale = kl.sqrt(scaled_by(kl.abs(coupling[0]), field, 1))
     FLOOR = 0.5 if SHAPE.singular else 0
-    waiting = False
-    pole, weight, source = kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32)
+    waiting, pole = False, Pole(kl.cast(0, kind), kl.cast(0, kind), kl.cast(0, kl.i32))
     staged = Joined(kl.local(_STAGED, kind), kl.local(_STAGED, kind), kl.local(_STAGED, kl.i32))
     ahead = fetched(joined, merge, 0, total)
     for start in range(0, total, _STAGED):
@@ -99,44 +113,61 @@ def deflate(
             stage(joined, staged, merge, start, total)
         stop = kl.minimum(start + _STAGED, total) if item == 0 else start
         for i in range(start, stop):
-            next_pole, next_weight, next_source = ahead
+            following = ahead
             if SHAPE.team > 1:
-                at = i - start
-                next_pole, next_weight = staged.poles[at], staged.weights[at]
-                next_source = staged.sources[at]
+                following = pole_at(staged, i - start)
             else:
                 ahead = fetched(joined, merge, i + 1, total)
-            next_pole, next_weight = scaled_by(next_pole, field, 1), next_weight * scale
-            if SHAPE.singular:
-                next_weight = scaled_by(next_weight, field, 1)
-            if kl.abs(next_weight) * scale <= tolerance:
-                remove(kept, merge, removed, next_pole, next_source)
+            following = scaled_pole(following, field, scale, SHAPE)
+            if kl.abs(following.weight) * scale <= tolerance:
+                remove(kept, merge, removed, following)
                 removed = removed + 1
             else:
                 if waiting:
-                    off = kl.abs((next_pole - pole) * (weight * next_weight))
-                    if off <= tolerance * (weight * weight + next_weight * next_weight):
-                        length = kl.hypot(weight, next_weight)
-                        c, s = next_weight / length, -weight / length
-                        put_turn(kept, merge, turned, (source, next_source), (c, s))
+                    if are_near(pole, following, tolerance):
+                        aside, following = turned_together(kept, merge, turned, pole, following)
                         turned = turned + 1
-                        value = pole * (c * c) + next_pole * (s * s)
-                        next_pole = pole * (s * s) + next_pole * (c * c)
-                        remove(kept, merge, removed, value, source)
+                        remove(kept, merge, removed, aside)
                         removed = removed + 1
-                        next_weight = length
                     else:
-                        keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
+                        keep(kept, merge, count, pole, FLOOR * tolerance, SHAPE)
                         count = count + 1
-                waiting = True
-                pole, weight, source = next_pole, next_weight, next_source
+                waiting, pole = True, following
         if SHAPE.team > 1:
             kl.barrier()
     if waiting:
-        keep(kept, merge, count, pole, weight, source, FLOOR * tolerance, SHAPE)
+        keep(kept, merge, count, pole, FLOOR * tolerance, SHAPE)
         count = count + 1
     if item == 0:
         kept.counts[merge, 0], kept.counts[merge, 1], kept.counts[merge, 2] = count, removed, turned
+
+
+@function
+def scaled_pole(pole: Pole, field: kl.Scalar, scale: kl.Scalar, SHAPE: MergeShape) -> Any:
+    """A pole and its weight as they are where the largest number is 1."""
+    weight = pole.weight * scale
+    if SHAPE.singular:
+        weight = scaled_by(weight, field, 1)
+    return Pole(scaled_by(pole.value, field, 1), weight, pole.source)
+
+
+@function
+def are_near(first: Pole, second: Pole, tolerance: kl.Scalar) -> Any:
+    """Whether a rotation that takes the weight of one leaves nothing that counts beside them."""
+    off = kl.abs((second.value - first.value) * (first.weight * second.weight))
+    return off <= tolerance * (first.weight * first.weight + second.weight * second.weight)
+
+
+@function
+def turned_together(kept: Kept, merge: Any, turned: Any, first: Pole, second: Pole) -> Any:
+    """Both poles after a rotation that takes the first one's weight, which it puts down."""
+    length = kl.hypot(first.weight, second.weight)
+    c, s = second.weight / length, -first.weight / length
+    kept.pairs[merge, turned, 0], kept.pairs[merge, turned, 1] = first.source, second.source
+    kept.turns[merge, turned, 0], kept.turns[merge, turned, 1] = c, s
+    aside = first.value * (c * c) + second.value * (s * s)
+    value = first.value * (s * s) + second.value * (c * c)
+    return Pole(aside, first.weight, first.source), Pole(value, length, second.source)
 
 
 @function
@@ -163,17 +194,16 @@ def stage(joined: Joined, staged: Joined, merge: Any, start: Any, total: Any) ->
 
 
 @function
-def put_turn(kept: Kept, merge: Any, turned: Any, pair: Any, by: Any) -> None:
-    """Puts down a rotation of two columns."""
-    kept.pairs[merge, turned, 0], kept.pairs[merge, turned, 1] = pair
-    kept.turns[merge, turned, 0], kept.turns[merge, turned, 1] = by
+def pole_at(joined: Joined, at: Any) -> Any:
+    """A pole of those that are staged."""
+    return Pole(joined.poles[at], joined.weights[at], joined.sources[at])
 
 
 @function
 def fetched(joined: Joined, merge: kl.Scalar, i: kl.Scalar, total: kl.Scalar) -> Any:
-    """What the i-th pole is, loaded before it is needed: a lone work-item waits for each load."""
+    """The i-th pole, loaded before it is needed: a lone work-item waits for each load."""
     at = kl.maximum(kl.minimum(i, total - 1), 0)
-    return joined.poles[merge, at], joined.weights[merge, at], joined.sources[merge, at]
+    return Pole(joined.poles[merge, at], joined.weights[merge, at], joined.sources[merge, at])
 
 
 @function
@@ -206,29 +236,20 @@ def start_row(
 
 @function
 def keep(
-    kept: Kept,
-    merge: kl.Scalar,
-    count: kl.Scalar,
-    pole: kl.Scalar,
-    weight: kl.Scalar,
-    source: kl.Scalar,
-    floor: kl.Scalar,
-    SHAPE: MergeShape,
+    kept: Kept, merge: kl.Scalar, count: kl.Scalar, pole: Pole, floor: kl.Scalar, SHAPE: MergeShape
 ) -> None:
     """Puts a pole into the secular equation."""
-    kept.poles[merge, count] = kl.maximum(pole, floor) if SHAPE.singular else pole
-    kept.weights[merge, count] = weight
-    kept.sources[merge, count] = source
-    kept.role[merge, source] = count
+    kept.poles[merge, count] = kl.maximum(pole.value, floor) if SHAPE.singular else pole.value
+    kept.weights[merge, count] = pole.weight
+    kept.sources[merge, count] = pole.source
+    kept.role[merge, pole.source] = count
 
 
 @function
-def remove(
-    kept: Kept, merge: kl.Scalar, removed: kl.Scalar, value: kl.Scalar, source: kl.Scalar
-) -> None:
+def remove(kept: Kept, merge: kl.Scalar, removed: kl.Scalar, pole: Pole) -> None:
     """Puts a value aside, which belongs to a column as it is."""
-    kept.removed[merge, removed] = value
-    kept.role[merge, source] = -1 - removed
+    kept.removed[merge, removed] = pole.value
+    kept.role[merge, pole.source] = -1 - removed
 
 
 @kernel

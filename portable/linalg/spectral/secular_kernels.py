@@ -12,6 +12,7 @@ S. Eisenstat, SIAM J. Matrix Anal. Appl. 15 (1994) and 16 (1995)).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portable import lang as kl
@@ -55,33 +56,70 @@ def counted(first: kl.Scalar, kind: Any, SHAPE: MergeShape) -> Any:
     return kl.vload(scratch, 0, lanes=SHAPE.lanes)
 
 
-@function
-def sums_at(
-    poles: kl.Array,
-    weights: kl.Array,
-    count: kl.Scalar,
-    k: kl.Scalar,
-    origin: kl.Scalar,
-    t: kl.Scalar,
-    SHAPE: MergeShape,
-) -> Any:
-    """The sums over the poles up to the k-th and beyond it, each with its derivative."""
-    kind = poles.dtype
-    zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
-    below, slope_below, above, slope_above = zero, zero, zero, zero
-    for j in kl.range(member(SHAPE), count, SHAPE.team, unroll=SHAPE.unrolled):
-        pole, weight = kl.splat(poles[j], SHAPE.lanes), weights[j]
-        ratio = weight / (distance(pole, origin, SHAPE) - t)
-        first = kl.splat(kl.cast(j, kind), SHAPE.lanes) <= k
-        term, slope = weight * ratio, ratio * ratio
-        below = below + kl.where(first, term, zero)
-        slope_below = slope_below + kl.where(first, slope, zero)
-        above = above + kl.where(first, zero, term)
-        slope_above = slope_above + kl.where(first, zero, slope)
-    if SHAPE.team > 1:
-        sums = below, slope_below, above, slope_above
-        return kl.workgroup_reduce(each_added, sums, width=SHAPE.team)
-    return below, slope_below, above, slope_above
+@dataclass(frozen=True)
+class Equation:
+    """A secular equation.
+
+    Attributes
+    ----------
+    poles, weights : array, shape (count or more,)
+        The poles in order, and the roots of their weights.
+    count : int
+        How many there are.
+    """
+
+    poles: kl.Array
+    weights: kl.Array
+    count: kl.Scalar
+
+    def sums(self, k: kl.Scalar, origin: kl.Scalar, t: kl.Scalar, SHAPE: MergeShape) -> Any:
+        """At ``origin + t``: over poles up to the k-th and beyond it, each with its derivative."""
+        kind = self.poles.dtype
+        zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
+        below, slope_below, above, slope_above = zero, zero, zero, zero
+        for j in kl.range(member(SHAPE), self.count, SHAPE.team, unroll=SHAPE.unrolled):
+            pole, weight = kl.splat(self.poles[j], SHAPE.lanes), self.weights[j]
+            ratio = weight / (distance(pole, origin, SHAPE) - t)
+            first = kl.splat(kl.cast(j, kind), SHAPE.lanes) <= k
+            term, slope = weight * ratio, ratio * ratio
+            below = below + kl.where(first, term, zero)
+            slope_below = slope_below + kl.where(first, slope, zero)
+            above = above + kl.where(first, zero, term)
+            slope_above = slope_above + kl.where(first, zero, slope)
+        if SHAPE.team > 1:
+            sums = below, slope_below, above, slope_above
+            return kl.workgroup_reduce(each_added, sums, width=SHAPE.team)
+        return below, slope_below, above, slope_above
+
+    def weight(self, SHAPE: MergeShape) -> Any:
+        """The sum of all squared weights."""
+        total = kl.cast(0, self.poles.dtype)
+        for j in range(member(SHAPE), self.count, SHAPE.team):
+            total = total + self.weights[j] * self.weights[j]
+        return team_sum(total, SHAPE)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What is between the poles around a root, a vector of a team's roots.
+
+    Attributes
+    ----------
+    k : float
+        The number of the pole below.
+    last : bool
+        Whether none is above.
+    left, beyond : float
+        The poles below and above.
+    width : float
+        Their distance; of the last root how far it may be from its pole.
+    """
+
+    k: kl.Scalar
+    last: kl.Scalar
+    left: kl.Scalar
+    beyond: kl.Scalar
+    width: kl.Scalar
 
 
 @function
@@ -187,38 +225,71 @@ def solve_secular(kept: Kept, roots: Roots, *, SHAPE: MergeShape) -> None:
 def solve_some(kept: Kept, roots: Roots, SHAPE: MergeShape) -> None:
     """The roots of a team."""
     merge, number, count = team_roots(kept, SHAPE)
-    poles, weights, kind = kept.poles[merge], kept.weights[merge], kept.poles.dtype
-    EPS = 2.0**-23 if kind == kl.f32 else 2.0**-52
-    zero = kl.splat(kl.cast(0, kind), SHAPE.lanes)
-    k = counted(number, kind, SHAPE)
-    k = kl.minimum(k, kl.splat(kl.cast(count - 1, kind), SHAPE.lanes))
-    last = k >= kl.splat(kl.cast(count - 1, kind), SHAPE.lanes)
-    total = kl.cast(0, kind)
-    for j in range(member(SHAPE), count, SHAPE.team):
-        total = total + weights[j] * weights[j]
-    total = team_sum(total, SHAPE)
-    left = loaded(poles, number, count - 1, SHAPE)
-    beyond = loaded(poles, number + 1, count - 1, SHAPE)
-    both = loaded(weights, number, count - 1, SHAPE), loaded(weights, number + 1, count - 1, SHAPE)
-    gap = kl.where(last, kl.splat(total, SHAPE.lanes), distance(beyond, left, SHAPE))
-    below, slope, above, other_slope = sums_at(poles, weights, count, k, left, gap * 0.5, SHAPE)
+    equation = Equation(kept.poles[merge], kept.weights[merge], count)
+    gap = gap_of(equation, number, SHAPE)
+    weights = [loaded(equation.weights, number + j, count - 1, SHAPE) for j in (0, 1)]
+    width, zero = gap.width, kl.splat(kl.cast(0, equation.poles.dtype), SHAPE.lanes)
+    below, _, above, _ = equation.sums(gap.k, gap.left, width * 0.5, SHAPE)
     f = 1 + below + above
-    right = kl.where(last, zero, f) < 0
-    origin = kl.where(right, beyond, left)
-    low, high = kl.where(right, -gap * 0.5, zero), kl.where(right, zero, gap * 0.5)
-    high = kl.where(last, gap, high)
-    t = first_step(f, both, gap, right)
-    t = kl.where(last, gap * 0.5, t)
+    right = kl.where(gap.last, zero, f) < 0
+    origin = kl.where(right, gap.beyond, gap.left)
+    low, high = kl.where(right, -width * 0.5, zero), kl.where(right, zero, width * 0.5)
+    high = kl.where(gap.last, width, high)
+    t = first_step(f, weights, width, right)
+    t = kl.where(gap.last, width * 0.5, t)
     t = kl.where(inside(t, low, high), t, between(low, high))
-    going = kl.splat(kl.cast(1, kind), SHAPE.lanes)
-    near, far = kl.where(right, -gap, zero), kl.where(right, zero, gap)
+    t = narrowed(equation, gap, (right, origin), (low, high), t, SHAPE)
+    value = kl.sqrt(kl.maximum(origin * origin + t, zero)) if SHAPE.singular else origin + t
+    value = kl.maximum(value, gap.left)
+    value = kl.where(gap.last, value, kl.minimum(value, gap.beyond))
+    scratch = kl.private((3, SHAPE.lanes), equation.poles.dtype)
+    kl.vstore(scratch, 0, 0, t)
+    kl.vstore(scratch, 1, 0, value)
+    kl.vstore(scratch, 2, 0, kl.where(right, gap.k + 1, gap.k))
+    for lane in kl.range(SHAPE.lanes, unroll=1):
+        if number + lane < count and member(SHAPE) == 0:
+            roots.offsets[merge, number + lane] = scratch[0, lane]
+            roots.values[merge, number + lane] = scratch[1, lane]
+            roots.origins[merge, number + lane] = kl.cast(scratch[2, lane], kl.i32)
+
+
+@function
+def gap_of(equation: Equation, number: kl.Scalar, SHAPE: MergeShape) -> Any:
+    """Between which poles the roots from `number` on lie."""
+    poles, end = equation.poles, equation.count - 1
+    final = kl.splat(kl.cast(end, poles.dtype), SHAPE.lanes)
+    k = kl.minimum(counted(number, poles.dtype, SHAPE), final)
+    last = k >= final
+    total = kl.splat(equation.weight(SHAPE), SHAPE.lanes)
+    left, beyond = loaded(poles, number, end, SHAPE), loaded(poles, number + 1, end, SHAPE)
+    return Gap(k, last, left, beyond, kl.where(last, total, distance(beyond, left, SHAPE)))
+
+
+@function
+def narrowed(
+    equation: Equation,
+    gap: Gap,
+    origins: tuple[kl.Scalar, ...],
+    bounds: tuple[kl.Scalar, ...],
+    start: kl.Scalar,
+    SHAPE: MergeShape,
+) -> Any:
+    """The roots' distances from their origins, between bounds, from a first guess on.
+
+    `origins` are whether each is the pole above, and where it is.
+    """
+    (right, origin), (low, high), t = origins, bounds, start
+    EPS = 2.0**-23 if t.dtype == kl.f32 else 2.0**-52
+    zero, one = (kl.splat(kl.cast(x, equation.poles.dtype), SHAPE.lanes) for x in (0, 1))
+    going = one
+    near, far = kl.where(right, -gap.width, zero), kl.where(right, zero, gap.width)
     for iteration in range(_ITERATIONS):
         if kl.workgroup_any(lane_sum(going) > 0):
-            below, slope, above, other_slope = sums_at(poles, weights, count, k, origin, t, SHAPE)
+            below, slope, above, other_slope = equation.sums(gap.k, origin, t, SHAPE)
             f = 1 + below + above
             low, high = kl.where(f < 0, t, low), kl.where(f < 0, high, t)
             error = 2 * EPS * (1 - below + above) + EPS * kl.abs(t) * (slope + other_slope)
-            step = next_step(f, (slope, other_slope), near - t, far - t, last)
+            step = next_step(f, (slope, other_slope), near - t, far - t, gap.last)
             new = t + step
             halve = kl.splat(iteration >= _PATIENCE and iteration % 2 == 1, SHAPE.lanes)
             good = inside(new, low, high)
@@ -228,18 +299,7 @@ def solve_some(kept: Kept, roots: Roots, SHAPE: MergeShape) -> None:
             small = kl.abs(new - t) <= EPS * kl.abs(t)
             t = kl.where(going > 0, kl.where(done, t, new), t)
             going = kl.where(done, zero, kl.where(small, zero, going))
-    value = kl.sqrt(kl.maximum(origin * origin + t, zero)) if SHAPE.singular else origin + t
-    value = kl.maximum(value, left)
-    value = kl.where(last, value, kl.minimum(value, beyond))
-    scratch = kl.private((3, SHAPE.lanes), kind)
-    kl.vstore(scratch, 0, 0, t)
-    kl.vstore(scratch, 1, 0, value)
-    kl.vstore(scratch, 2, 0, kl.where(right, k + 1, k))
-    for lane in kl.range(SHAPE.lanes, unroll=1):
-        if number + lane < count and member(SHAPE) == 0:
-            roots.offsets[merge, number + lane] = scratch[0, lane]
-            roots.values[merge, number + lane] = scratch[1, lane]
-            roots.origins[merge, number + lane] = kl.cast(scratch[2, lane], kl.i32)
+    return t
 
 
 @function

@@ -313,7 +313,9 @@ def channel_slope_sums(
 
 
 @kernel
-def merge_slope_sums(partial: kl.Array, sums: kl.Array, bias: kl.Array | None, weight: Any) -> None:
+def merge_slope_sums(
+    partial: kl.Array, sums: kl.Array, bias: kl.Array | None, weight: kl.Array | None
+) -> None:
     """Adds sections up; the sums are the gradients by biases and weights, if there are such.
 
     Parameters
@@ -330,7 +332,7 @@ def merge_slope_sums(partial: kl.Array, sums: kl.Array, bias: kl.Array | None, w
             along += partial[1, section, channel]
         sums[0, channel] = total
         sums[1, channel] = along
-        if bias is not None:
+        if bias is not None and weight is not None:
             bias[channel] = total
             weight[channel] = along
 

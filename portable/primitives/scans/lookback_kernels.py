@@ -94,6 +94,41 @@ class Strip:
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values)
 
+    def before_row(self, sums: kl.Array, down: kl.Scalar, across: kl.Scalar) -> Any:
+        """What the rows of work-items above the `down`-th one have together."""
+        before = self.merge.spread(self.merge.nothing())
+        for k in kl.static_range(self.tall - 1):
+            if k < down:
+                before = self.merge(before, kl.vload(sums, k, across, lanes=self.merge.lanes))
+        return before
+
+    def total_above(
+        self, board: Any, at: tuple[kl.Scalar, ...], strips: kl.Scalar, total: kl.Scalar
+    ) -> Any:
+        """What this work-item reads of a tile above one, once it is published.
+
+        `at` is the tile's number, and how many lie above it.
+
+        Each row of work-items reads what another one comes to; the last two, of the farthest, both
+        levels of its totals from the top.
+        """
+        (number, above), down = at, kl.local_id(0) // self.width
+        value = self.merge.spread(self.merge.nothing())
+        higher = kl.minimum(down + 1, self.back)
+        if above >= higher:
+            what = kl.maximum(down + 2 - self.back, _OF_TILE)
+            value = self.awaited(board, self.slot(number - higher * strips, total, what))
+        return value
+
+    def before_tile(self, others: kl.Array, across: kl.Scalar) -> Any:
+        """What the tiles above come to, and the two levels of totals from the top before them."""
+        lanes = self.merge.lanes
+        between = self.merge.spread(self.merge.nothing())
+        for k in kl.static_range(self.back - 2, -1, -1):
+            between = self.merge(between, kl.vload(others, k, across, lanes=lanes))
+        levels = [kl.vload(others, self.back - 1 + k, across, lanes=lanes) for k in range(2)]
+        return between, tuple(levels)
+
     def take(self, line: Line, first: kl.Scalar, count: kl.Scalar, held: kl.Array) -> None:
         """Reads this work-item's vectors, `count` of which there are, as running totals of them."""
         axis = line.x.ndim - 2
@@ -154,26 +189,14 @@ def chained_strip_scan(
         STRIP.take(Line(x, outer), first, count, held)
         kl.vstore(sums, down, across, held[DEPTH - 1])
         kl.barrier()
-        before = neutral
-        for k in kl.static_range(TALL - 1):
-            if k < down:
-                before = MERGE(before, kl.vload(sums, k, across, lanes=MERGE.lanes))
+        before = STRIP.before_row(sums, down, across)
         whole = MERGE(before, held[DEPTH - 1])
         if down == TALL - 1:
             STRIP.publish(board, STRIP.slot(number, total, _OF_TILE), whole)
-        value = neutral
-        higher = kl.minimum(down + 1, STRIP.back)
-        if above >= higher:
-            what = kl.maximum(down + 2 - STRIP.back, _OF_TILE)
-            value = STRIP.awaited(board, STRIP.slot(number - higher * strips, total, what))
+        value = STRIP.total_above(board, (number, above), strips, total)
         kl.vstore(others, down, across, value)
         kl.barrier()
-        between = neutral
-        for k in kl.static_range(STRIP.back - 2, -1, -1):
-            between = MERGE(between, kl.vload(others, k, across, lanes=MERGE.lanes))
-        levels = tuple(
-            [kl.vload(others, STRIP.back - 1 + k, across, lanes=MERGE.lanes) for k in range(2)]
-        )
+        between, levels = STRIP.before_tile(others, across)
         carried = MERGE(levels[1], MERGE(levels[0], between))
         if down == TALL - 1:
             step = above // STRIP.back

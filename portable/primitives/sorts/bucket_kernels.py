@@ -321,7 +321,7 @@ class Sorting:
 def sort_parts(
     x: kl.Array | None,
     starts: kl.Array | None,
-    divided: Any,
+    divided: Divided | None,
     out: Line,
     spare: Line,
     least: kl.Scalar,
@@ -339,7 +339,8 @@ def sort_parts(
         ``starts[..., b, s]``: where the elements of section `s` begin in bucket `b`; None for whole
         rows.
     divided : Divided or None
-        Where the elements of buckets are still to be taken from, by launches with `longest`.
+        Where the elements of buckets are still to be taken from, by launches with `longest`; None
+        for whole rows.
     out, spare : Line
         The result, and room, one row of it.
     least, longest : int
@@ -356,7 +357,7 @@ def sort_parts(
         target = out.row(outer)
         source = target if x is None else Line(x, None, outer)
         first, stop = kl.cast(0, item.dtype), kl.cast(length, item.dtype)
-        if starts is not None:
+        if starts is not None and divided is not None:
             bucket = part % buckets
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)
             if bucket + 1 < starts.shape[starts.ndim - 2]:

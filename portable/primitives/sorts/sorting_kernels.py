@@ -9,6 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.base.searching import partition_point
 from portable.primitives.reductions.axis import section_at
+from portable.primitives.sorts.keys import Line, Order
 
 
 @function
@@ -18,7 +19,7 @@ def below(x: kl.Scalar, y: kl.Scalar) -> Any:
 
 
 @kernel
-def sort_by_rank(x: kl.Array, out: Any, *, EACH: int, ORDER: Any) -> None:
+def sort_by_rank(x: kl.Array, out: Line, *, EACH: int, ORDER: Order) -> None:
     """Sorts short rows: where an element belongs says how many of its row come before it.
 
     `x` are unsigned numbers, or complex ones, of which a work-item does `EACH`; `out` is a `Line`,

@@ -112,9 +112,9 @@ ARRAYS: Final = (
     ),
     fault(
         "a strip waits for a tile that comes later",
-        LOOKBACK + "chained_strip_scan",
-        "STRIP.slot(number - higher * strips, total, what)",
-        "STRIP.slot(number + strips, total, what)",
+        LOOKBACK + "Strip.total_above",
+        "self.slot(number - higher * strips, total, what)",
+        "self.slot(number + strips, total, what)",
         "totals_of_strips",
         "wait",
         patience=200,
