@@ -168,6 +168,9 @@ for _kind in NARROW:
     if _kind.numpy.name == _kind.name:
         _BY_NAME.update({_kind.name: _kind, _kind.short: _kind})
 
+_TO_NUMPY: Final = {"i8": "int64", "u8": "uint64"}
+"""Short names that NumPy counts in bytes, and so means other types by."""
+
 _BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in (*ALL, *set(_BY_NAME.values()))}
 
 
@@ -183,10 +186,16 @@ def dtype(spec: object) -> DType:
     Raises
     ------
     DTypeError
-        If it names none of these types; structured, object and byte-swapped dtypes do not.
+        If it names none of these types; structured, object and byte-swapped dtypes do not. For
+        ``"i8"`` and ``"u8"``, which are other types to NumPy.
     """
     if isinstance(spec, DType):
         return spec
+    if isinstance(spec, str) and spec in _TO_NUMPY:
+        raise DTypeError(
+            f"{spec!r} is {_TO_NUMPY[spec]} to NumPy and {_BY_NAME[spec].name} in kernels; write "
+            "the one that you mean"
+        )
     try:
         if isinstance(spec, np.dtype):
             result = _BY_NUMPY.get(spec)
@@ -204,3 +213,14 @@ def dtype(spec: object) -> DType:
             hint = "; x.astype(x.dtype.newbyteorder('=')) has the bytes in this machine's order"
         raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
     return result
+
+
+def named_in_kernels(name: str) -> DType:
+    """What a name means where kernels are spoken of: ``i8`` has eight bits, as ``kl.i8``.
+
+    Raises
+    ------
+    DTypeError
+        As `dtype`.
+    """
+    return _BY_NAME.get(name) or dtype(name)

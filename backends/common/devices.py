@@ -34,14 +34,15 @@ class ArrayDevice(Device):
 
     def view(self, array: Any) -> ArrayView:
         """What the array knows of itself."""
-        view: ArrayView = array.view
+        view: ArrayView = array.described
         return view
 
     def view_code(self, array: Any) -> ViewCode | None:
         """How compiled code sees one of this device's arrays."""
         return ViewCode(
             self._array,
-            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
+            same="{x}.device is device"
+            " and ({x}_view := {x}._view or {x}.described)[8] == {x}_layout",
             handle="{x}_view[3]",
             address="{x}_view[4]",
             offset="{x}_view[5]",

@@ -53,7 +53,7 @@ class ArrayNativeDevice(ArrayDevice, NativeDevice):
 
     def view(self, array: Any) -> ArrayView:
         """Describe one of this device's arrays, or of NumPy's."""
-        return NativeDevice.view(self, array) if isinstance(array, np.ndarray) else array.view
+        return NativeDevice.view(self, array) if isinstance(array, np.ndarray) else array.described
 
     def view_code(self, array: Any) -> ViewCode | None:
         """How compiled code sees either."""

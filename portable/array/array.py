@@ -112,7 +112,10 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
             return object.__format__(self, spec)  # which takes no `spec`, as NumPy's arrays do
         return format(conversion.item(self, "format"), spec)
 
-    cpu = get = numpy = tobytes = conversion.OnTheHost()
+    cpu = get = numpy = tobytes = conversion.Elsewhere("portable.to_numpy(x) gives NumPy's array")
+    to = cuda = conversion.Elsewhere("portable.asarray(x, device=...) gives it on a device")
+    block_until_ready = conversion.Elsewhere("portable.synchronize() waits for the device")
+    backward = grad = conversion.Elsewhere("portable.Tape records, and gives gradients")
 
     def __copy__(self) -> Array:
         return manipulation.copied(self)
@@ -143,6 +146,9 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
 
     def __setitem__(self, key: Index, value: Any, /) -> None:
         indexing.put(self, key, value)
+
+    def __contains__(self, value: Any, /) -> bool:
+        return bool((self == value).any())
 
     # Without it Python would iterate by __getitem__ until an IndexError, for 0-d arrays too.
     def __iter__(self) -> Any:

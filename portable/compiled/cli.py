@@ -14,7 +14,7 @@ import click
 
 from portable.compiled.compilation import compile_kernel
 from portable.compiled.package import save_compiled
-from portable.dtypes import dtype
+from portable.dtypes import named_in_kernels
 from portable.errors import DTypeError, PortableError
 from portable.lang.kernel import Kernel
 
@@ -123,7 +123,7 @@ def _constant(text: str) -> tuple[str, Any]:
     if not equals:
         raise click.UsageError(f"--constant {text}: expected NAME=VALUE")
     try:
-        return name, dtype(value)
+        return name, named_in_kernels(value)
     except DTypeError:
         pass
     try:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType, named_in_kernels
 from portable.errors import DTypeError, LaunchError
 from portable.lang.arguments.arguments import (
     MOST_BOXED,
@@ -110,7 +110,7 @@ def _class_of(name: str, count: int, scope: Scope) -> Any:
 
 def _dtype(name: str, text: str) -> DType:
     try:
-        return dtype(name)
+        return named_in_kernels(name)
     except DTypeError:
         raise _strange(text) from None
 

@@ -11,7 +11,7 @@ import pytest
 import portable
 from portable.array.methods.numpy_methods import Methods
 from portable.backend import Device
-from portable.errors import ShapeError
+from portable.errors import DTypeError, ShapeError
 
 A = np.random.default_rng(0).integers(-9, 10, (2, 3, 4)).astype(np.float32) / 4
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -54,6 +54,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "trace": lambda x: x[1].trace(),
     "transpose": lambda x: (x.transpose(2, 0, 1) * x.transpose((2, 0, 1))).transpose(),
     "var": lambda x: x.var(),
+    "view": lambda x: x[1:, ::2].view("int32") + x[0].view("uint8")[:2, :1],
 }
 
 
@@ -86,8 +87,36 @@ def test_methods_on_every_device(ours: Device) -> None:
     assert portable.to_numpy(x).tolist() == A.tolist()
 
 
+def test_operators_that_python_asks_several_for(simulated: Device) -> None:
+    x = simulated.from_numpy(A)
+    for found, expected in (
+        (divmod(x, 0.75), divmod(A, 0.75)),
+        (divmod(2, x + 3), divmod(2, A + 3)),
+    ):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(portable.to_numpy(one), other)
+    assert float(A[1, 2, 3]) in x
+    assert 77 not in x
+
+
+def test_bits_of_wider_types(simulated: Device) -> None:
+    x = simulated.from_numpy(A)
+    x[1].view("complex64")[0, 1] = 5 - 7j
+    assert portable.to_numpy(x)[1, 0, 2:].tolist() == [5, -7]
+    for part in (x[..., 1:3], x[..., :3], x.mT):
+        with pytest.raises(ShapeError, match=r"view as c64"):
+            part.view(np.complex64)
+
+
 def test_refusals(simulated: Device) -> None:
     x = simulated.from_numpy(A)
+    with pytest.raises(TypeError, match=r"x\.any\(\) or x\.all\(\)"):
+        bool(x)
+    with pytest.raises(AttributeError, match=r"portable\.asarray\(x, device="):
+        x.to("cpu")
+    for ambiguous in ("i8", "u8"):
+        with pytest.raises(DTypeError, match=r"int64 to NumPy and u?int8 in"):
+            x.astype(ambiguous)
     with pytest.raises(ShapeError, match="name one element"):
         x.item()
     with pytest.raises(ShapeError):

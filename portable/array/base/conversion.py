@@ -86,7 +86,10 @@ def item(x: Storage, word: str) -> Any:
         become a real one.
     """
     if x.shape and not (word == "bool" and x.size == 1):
-        raise TypeError(f"{word}(x) takes an array without dimensions, not one of shape {x.shape}")
+        how = "; x.any() or x.all() says of all" if word == "bool" else ""
+        raise TypeError(
+            f"{word}(x) takes an array without dimensions, not one of shape {x.shape}{how}"
+        )
     if x.dtype.is_complex and word in ("int", "float"):
         raise TypeError(f"{word}(x) of a complex number; take real(x) or abs(x)")
     return _held(x).item()
@@ -109,11 +112,20 @@ def elements(x: Storage, **options: Any) -> str:
     return np.array2string(host, threshold=_SHOWN if whole else 0, edgeitems=_EDGE, **options)
 
 
-class OnTheHost:
-    """What other libraries' arrays have to come to the host, and ours lack: says what does it."""
+class Elsewhere:
+    """What other libraries' arrays have, and ours lack.
+
+    Parameters
+    ----------
+    instead : str
+        What does it here.
+    """
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
 
     def __get__(self, x: Any, kind: Any = None) -> Any:
-        raise AttributeError("no such attribute; portable.to_numpy(x) gives NumPy's array")
+        raise AttributeError(f"no such attribute; {self._instead}")
 
 
 def in_html(x: Storage) -> str:

@@ -66,6 +66,13 @@ class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having 
     __truediv__, __rtruediv__ = _both_ways("divide")
     __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
     __mod__, __rmod__ = _both_ways("remainder")
+
+    def __divmod__(self: Any, other: Any, /) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self: Any, other: Any, /) -> Any:
+        return other // self, other % self
+
     __pow__, __rpow__ = _both_ways("pow")
     __and__, __rand__ = _both_ways("bitwise_and")
     __or__, __ror__ = _both_ways("bitwise_or")

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from portable import dtypes, recording
 from portable.absent_names import NUMERICS
 from portable.array.base import conversion
 from portable.array.base.operations import OPERATIONS, apply
@@ -26,7 +27,7 @@ from portable.array.functions import (
 )
 from portable.array.functions.diagonals import diagonal, trace
 from portable.array.functions.products import tensordot
-from portable.errors import ShapeError
+from portable.errors import ShapeError, UnsupportedError
 from portable.lang.namesakes import OTHERWISE_CALLED
 from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage
@@ -365,3 +366,23 @@ class Methods:
         """A view with the dimensions in another order, the reverse one if none is given."""
         order = _extents(axes) if axes and axes != (None,) else range(self.ndim)[::-1]
         return manipulation.permute_dims(self, tuple(order))
+
+    def view(self: Any, dtype: Any = None) -> Any:
+        """The same memory, its bits taken for those of another dtype.
+
+        Where that is of another size, so is the extent of the last axis, whose elements lie
+        together.
+        """
+        kind = self.dtype if dtype is None else dtypes.dtype(dtype)
+        old, new = self.dtype.itemsize, kind.itemsize
+        if recording.active and recording.current() is not None and kind is not self.dtype:
+            raise UnsupportedError("bits taken for those of another dtype have no gradient")
+        if old == new:
+            return self.viewed(self.shape, self.strides, dtype=kind)
+        if not self.shape or (self.shape[-1] != 1 and self.strides[-1] != old):
+            raise ShapeError(f"view as {kind} of an array whose last axis has gaps; copy it first")
+        extent, places = self.shape[-1] * old, (self.offset, *self.strides[:-1])
+        if extent % new or any(place % new for place in places):
+            raise ShapeError(f"view as {kind}: rows of {extent} bytes do not hold whole ones")
+        shape, strides = (*self.shape[:-1], extent // new), (*self.strides[:-1], new)
+        return self.viewed(shape, strides, dtype=kind)

@@ -254,7 +254,7 @@ def _of_arrays(change: Callable[[Storage], Any]) -> Callable[[Any], Any]:
 
 
 _without_memory: Final = _of_arrays(lambda x: x.at(None, 0))
-_seen: Final = _of_arrays(lambda x: x.view)
+_seen: Final = _of_arrays(lambda x: x.described)
 _interpreted: Final = _of_arrays(lambda x: x.interpreted(x.buffer, x.offset))
 
 

@@ -69,7 +69,7 @@ class Storage:
         self.__class__ = self.finished  # noqa: PLE0237  (which every object has)
 
     @property
-    def view(self) -> ArrayView:
+    def described(self) -> ArrayView:
         """The same as kernels take it; made once, since launches ask for it and nothing changes."""
         view = self._view
         if view is None:
@@ -308,7 +308,7 @@ class Borrowed(Storage):
         self.dtype = dtype(kind)
 
     @property
-    def view(self) -> ArrayView:
+    def described(self) -> ArrayView:
         """The same as launches take it."""
         kind, shape, strides = self.dtype.numpy, self.shape, self.strides
         return ArrayView(kind, shape, strides, self.buffer, self.offset, self.offset)

@@ -36,7 +36,7 @@ _MOST_STORES: Final = 64
 def as_dtype(builder: Builder, x: Any) -> DType:
     """A dtype known at compile time."""
     try:
-        return dtypes.dtype(x)
+        return dtypes.named_in_kernels(x) if isinstance(x, str) else dtypes.dtype(x)
     except DTypeError:
         builder.fail(f"a dtype is needed here, not {describe(x)}", "such as kl.f32 or x.dtype")
 
