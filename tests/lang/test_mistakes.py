@@ -191,7 +191,34 @@ def k_text(x):
     x[0] = x[0] * "2"  # here x[0] *
 
 
+def k_draws(x):
+    x[0] = np.random.rand()  # here np  # noqa: NPY002
+
+
+def k_lane_by_name(x):
+    v = kl.vector(x[0], x[1])
+    x[0] = v.y  # here v
+
+
+def k_annotated(x):
+    i: int = 0  # here int
+    x[i] = 1
+
+
+def k_pair(x):
+    x[0] = kl.c64(1, 2).real  # here kl
+
+
+def k_cuda_thread(x):
+    x[kl.thread_id(0)] = 1  # here kl
+
+
 MISTAKES = [
+    (k_draws, "rand cannot be called", "kl.random.uniform(seed, i)"),
+    (k_lane_by_name, "vectors have no attribute y", "v[0]"),
+    (k_annotated, "not type int", "most need none"),
+    (k_pair, "converts one number", "complex(x, y)"),
+    (k_cuda_thread, "no attribute thread_id", "write kl.local_id"),
     (k_without_module, "global_id is not defined", "write kl.global_id"),
     (k_numpy, "zeros cannot be called", "kl.private"),
     (k_transposed, "1-d f32 global array x has no attribute T", "of two dimensions T"),

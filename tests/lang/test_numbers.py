@@ -120,6 +120,20 @@ def same_bits(x, bits, back):
 
 
 @pt.kernel
+def ends(x, out):
+    out[0] = np.finfo(x.dtype).max
+    out[1] = np.finfo(np.float32).eps
+    out[2] = np.iinfo(np.int16).min
+
+
+def test_the_ends_of_types_are_constants(device: Device) -> None:
+    x, out = (device.from_numpy(np.zeros(n, np.float32)) for n in (1, 3))
+    ends[1](x, out)
+    expected = np.float32([np.finfo(np.float32).max, np.finfo(np.float32).eps, -(2**15)])
+    assert (device.to_numpy(out) == expected).all()
+
+
+@pt.kernel
 def named_type(x, out):
     if x.dtype == np.int32:
         out[0] = 1

@@ -17,6 +17,8 @@ from itertools import product
 from types import MethodType
 from typing import Any, Final
 
+import numpy as np
+
 from portable.dtypes import DType, bool_, float32, float64, int32, int64
 from portable.lang import words
 from portable.lang.arguments.structs import is_struct_type
@@ -337,7 +339,9 @@ class CallTranslator(ExpressionTranslator):
 
     def _call_dtype(self, dtype: DType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
-            self.builder.fail(f"kl.{dtype.short}(x) converts one number")
+            pair = dtype.is_complex and len(args) == 2
+            hint = "complex(x, y) makes one of two" if pair else ""
+            self.builder.fail(f"kl.{dtype.short}(x) converts one number", hint)
         return cast(self.builder, args[0], dtype)
 
     def _call_method(self, method: MethodType, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -451,6 +455,8 @@ class CallTranslator(ExpressionTranslator):
                 return constant(self.builder, result)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 self.builder.fail(f"{name}: {error}")
+        if constants and (function is np.finfo or function is np.iinfo):
+            return function(*(x.numpy if isinstance(x, DType) else x for x in given))
         word = namesake(function)
         if word is not None:
             return self.call(word, args, kwargs)
@@ -474,6 +480,8 @@ def _call_hint(function: Any, name: str) -> str:
         return ""
     if getattr(builtins, name, None) is function:
         return "Python's own functions take compile-time constants here; write it as a loop"
+    if _draws(function):
+        return "kl.random.uniform(seed, i) gives four numbers, others for each i"
     if _module_of(function) == "numpy":
         return (
             "NumPy's functions are of whole arrays; a kernel says what is done with one element, "
@@ -482,6 +490,12 @@ def _call_hint(function: Any, name: str) -> str:
     if hasattr(function, "__wrapped__"):
         return "kernels call functions as they were defined: leave other decorators out"
     return "kernels call functions that are defined by 'def' or 'lambda', and the words of kl"
+
+
+def _draws(function: Any) -> bool:
+    """Whether it draws random numbers, of Python or NumPy."""
+    owner = type(getattr(function, "__self__", None))
+    return any("random" in (getattr(x, "__module__", None) or "") for x in (function, owner))
 
 
 def _module_of(function: Any) -> str:

@@ -34,23 +34,37 @@ _AS_IT_IS: Final = frozenset(
 
 _CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
 _ELSEWHERE: Final = {
+    "assert_": "check",
     "blockDim": "local_size",
     "blockIdx": "group_id",
     "block_dim": "local_size",
+    "block_id": "group_id",
     "block_idx": "group_id",
     "cas": "atomic_compare_exchange",
+    "clamp": "clip",
     "grid": "global_id",
     "gridDim": "num_groups",
     "grid_dim": "num_groups",
+    "lane_id": "sub_group_local_id",
     "max": "maximum",
     "min": "minimum",
+    "popc": "popcount",
+    "prange": "range",
+    "printf": "print",
     "program_id": "group_id",
+    "rand": "random.uniform",
+    "select": "where",
     "shared": "local",
+    "shfl": "sub_group_shuffle",
+    "sum": "workgroup_reduce",
     "sync_threads": "barrier",
     "syncthreads": "barrier",
     "threadIdx": "local_id",
+    "thread_id": "local_id",
     "thread_idx": "local_id",
     "threadfence": "fence",
+    "tid": "global_id",
+    "warp_size": "sub_group_size",
     **dict.fromkeys(("vec2", "vec3", "vec4", "float2", "float3", "float4"), "vector"),
 }
 """What other kernel languages call words of this one."""
@@ -288,6 +302,8 @@ class NameTranslator(ABC):
             return x.real if name == "real" else x.imag
         if name == "real":
             return x
+        if name in "xyzw" and isinstance(x, v.Value) and x.lanes > 1:
+            self.builder.fail(f"vectors have no attribute {name}", "write v[0] for the first lane")
         self.builder.fail(
             f"numbers in kernels have no attribute {name}",
             "they have dtype, lanes, real, and imag if they are complex; convert them by kl.f32(x)",

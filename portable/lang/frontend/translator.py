@@ -118,7 +118,10 @@ class Translator(LoopTranslator):
             self.builder.fail("an annotation needs a name and a value", "such as x: kl.f64 = 0")
         dtype = self.visit(node.annotation)
         if not isinstance(dtype, DType):
-            self.builder.fail(f"annotations in kernels are dtypes, not {describe(dtype)}")
+            self.builder.fail(
+                f"annotations in kernels are dtypes, not {describe(dtype)}",
+                "such as x: kl.i32 = 0; most need none",
+            )
         self._assign(node.target, cast(self.builder, self.visit(node.value), dtype))
 
     def do_augassign(self, node: ast.AugAssign) -> None:
