@@ -152,6 +152,7 @@ def test_dtypes_equal_those_of_numpy(device: Device) -> None:
     assert found == [1, 2, 3]
     assert dtypes.float32 == np.float32 == dtypes.float32 != np.dtype("float64")
     assert dtypes.float32 not in ("float64", "no type", None, object, 4)
+    assert dtypes.named_in_kernels("i8") is dtypes.int8  # as kl.i8, where NumPy says int64
 
 
 @pytest.mark.parametrize(("real", "integer"), [("f4", "i4"), ("f4", "u4"), ("f8", "u8")])
