@@ -412,7 +412,8 @@ def _side_by_side(space: Any, x: Any, last: bool, along: _Along) -> Any:
     axis = 1 if last else 2
     planes = _planes(along, x.shape[axis])
     if zeros:
-        edge = space.zeros((*x.shape[:axis], zeros, *x.shape[axis + 1 :]), dtype=x.dtype)
+        plane = space.zeros_like(x[:, :1] if last else x[:, :, :1])  # where x is
+        edge = space.broadcast_to(plane, (*x.shape[:axis], zeros, *x.shape[axis + 1 :]))
         x = space.concat((edge, x, edge), axis=axis)
     starts = range(0, spread * deep, spread)
     spans = [slice(start, start + (planes - 1) * step + 1, step) for start in starts]

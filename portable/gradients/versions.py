@@ -24,9 +24,8 @@ class Value:
     memory : Memory
     needed : bool
         Whether a gradient will need what was in it, now or before parts of it were overwritten.
-    sample : bytes, array or None
-        Some of its elements when something read it: of NumPy's arrays on the host, of others where
-        they live.
+    sample : int, array or None
+        Of when something read it: a digest of a NumPy array, some elements of another one.
     begin, end : int
         Between which writes of the tape's it was so; `end` is None while it is.
     kept : array or None

@@ -77,6 +77,14 @@ def test_lines_of_the_same_length(device: Device) -> None:
     assert pt.to_numpy(found)[0, 0].tolist() == [3, 4, 4, 4, 4, 4, 4, 3, 2]
 
 
+def test_volumes_that_are_elsewhere_than_the_device_in_use() -> None:
+    x, w = np.ones((1, 1, 2, 2, 2), np.float32), np.ones((1, 1, 1, 1, 1), np.float32)
+    given = [pt.asarray(a, device="cpu:native-arrays") for a in (x, w)]
+    with pt.use("simulator"):
+        found = conv3d(*given, padding=(1, 0, 0))
+    assert pt.to_numpy(found)[0, 0, :, 0, 0].tolist() == [0, 1, 1, 0]
+
+
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 @pytest.mark.parametrize("stride", [1, (2, 1, 2)])
 def test_volumes(device: Device, layout: Any, stride: Any) -> None:
