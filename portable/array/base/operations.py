@@ -192,7 +192,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("copysign", "f", kl.copysign),
         Operation("divide", "fc", kl.divide, floats=float64),
         Operation("equal", "biufc", kl.equal, result="bool"),
-        Operation("floor_divide", "iuf", float_floor_divide, kl.floor_divide, alone="iuf"),
+        Operation("floor_divide", "iuf", float_floor_divide, kl.floor_divide, alone="f"),
         Operation("greater", "iuf", kl.greater, result="bool"),
         Operation("greater_equal", "iuf", kl.greater_equal, result="bool"),
         Operation("hypot", "f", kl.hypot),
@@ -208,7 +208,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("nextafter", "f", kl.nextafter, half=half_nextafter, alone="f"),
         Operation("not_equal", "biufc", kl.not_equal, result="bool"),
         Operation("pow", "iufc", kl.pow, integer_power, alone="iu"),
-        Operation("remainder", "iuf", float_remainder, kl.remainder, alone="iuf"),
+        Operation("remainder", "iuf", float_remainder, kl.remainder, alone="f"),
         Operation("subtract", "iufc", kl.subtract),
     )
 }
