@@ -194,7 +194,8 @@ subtract = _of_two("subtract", "``x1 - x2``.")
 def pow(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
     """``x1 ** x2``; an integer to a negative power gives 1."""
     operation, operands = raised(x1, x2)
-    return apply(operation, *operands)
+    result: ArrayT = apply(operation, *operands)
+    return result
 
 
 def real(x: ArrayT, /) -> ArrayT:

@@ -373,8 +373,8 @@ def _dots(asked: _Asked) -> Iterator[Any]:
     """As sums of products along rows, each a work-item's."""
     *lead, rows, columns = asked.shape
     shape = (*lead, max(rows, columns), asked.depth)
-    both = [manipulation.broadcast_to(x, shape) for x in _rows_of_both(asked)]
-    yield dotted(asked.recipe, *both, accumulator(asked.kind), asked.kind)
+    left, right = (manipulation.broadcast_to(x, shape) for x in _rows_of_both(asked))
+    yield dotted(asked.recipe, left, right, accumulator(asked.kind), asked.kind)
 
 
 # -- integers, of which no tiles are made ----------------------------------------------------------
