@@ -39,6 +39,21 @@ def test_shifts_by_the_width_and_further(ours: Device, dtype: str) -> None:
     same(x >> y, a >> b)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_divisions_near_powers_of_two(ours: Device, dtype: str) -> None:
+    if not ours.interprets and dtype not in ("int8", "uint32", "int32", "int64"):
+        pytest.skip("dtypes alike to the compiler")
+    limits = np.iinfo(dtype)
+    near = {side * (1 << p) + d for p in range(limits.bits) for side in (1, -1) for d in (-1, 0, 1)}
+    numbers = sorted(n for n in near | {0, 3, 10**9 + 7} if limits.min <= n <= limits.max)
+    a, b = (m.reshape(-1).copy() for m in np.meshgrid(*[np.array(numbers, dtype)] * 2))
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    with np.errstate(all="ignore"):
+        same(x // y, a // b)
+        same(x % y, a % b)
+        same(x // 3, a // 3)
+
+
 @pytest.mark.parametrize("towards", [-2.0, 0.0, 1e-7, 65504.0, math.inf, -math.inf, math.nan])
 def test_neighbours_in_half_precision(ours: Device, towards: float) -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -370,3 +385,18 @@ def test_what_is_no_array(simulated: Device, thing: Any) -> None:
     for name in ("concat", "stack"):
         with pytest.raises(TypeError, match=f"{name} takes arrays"):
             getattr(xp, name)([x, thing])
+
+
+# -- reductions along an axis between others -----------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 21), (4, 9, 5), (2, 3, 300, 18), (6, 700, 19)])
+def test_reductions_along_an_axis_between_others(ours: Device, shape: tuple[int, ...]) -> None:
+    """Rows of neighbours that are not whole vectors: the last one meets the one before."""
+    a = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    x, axis = ours.from_numpy(a), len(shape) - 2
+    for name in ("sum", "max", "argmin"):
+        found = portable.to_numpy(getattr(xp, name)(x, axis=axis))
+        np.testing.assert_array_equal(found, getattr(np, name)(a, axis=axis), name)
+    found = portable.to_numpy(xp.var(x, axis=axis))
+    np.testing.assert_allclose(found, a.var(axis=axis, dtype=np.float64), rtol=1e-5)

@@ -116,6 +116,7 @@ WAYS: Final[tuple[Way, ...]] = (
     # products
     _way("tiles", doors.PRODUCT, "gemm_tiles", ((20, 64), (64, 97))),
     _way("few columns", doors.PRODUCT, "gemm_slim", ((50, 64), (64, 3)), _alone),
+    _way("few rows", doors.PRODUCT, "gemm_wide", ((5, 24), (24, 300)), _alone),
     _way("small", doors.PRODUCT, "gemm_slim", ((20, 24), (24, 17)), _alone),
     _way(
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
@@ -130,7 +131,21 @@ WAYS: Final[tuple[Way, ...]] = (
         "a vector by workgroup", doors.ARRAY_PRODUCT, "rows_by_vector", ((20, 700), (700, 1)),
         _crowd,
     ),
-    _way("integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), dtype="int32"),
+    _way(
+        "integers", doors.ARRAY_PRODUCT, "plain_product", ((9, 11), (11, 7)), _crowd, "int32"
+    ),
+    _way(
+        "few columns of integers", doors.ARRAY_PRODUCT, "gemm_slim", ((9, 11), (11, 7)), _alone,
+        "int32",
+    ),
+    _way(
+        "columns of integers", doors.ARRAY_PRODUCT, "gemm_wide", ((9, 11), (11, 200)), _alone,
+        "int32",
+    ),
+    _way(
+        "a vector of integers", doors.ARRAY_PRODUCT, "reduce_by_workgroup", ((20, 24), (24, 1)),
+        _alone, "int32",
+    ),
     _way(
         "complex numbers", doors.ARRAY_PRODUCT, "elementwise gemm_slim", ((20, 24), (24, 17)),
         _alone, "complex64",

@@ -25,6 +25,8 @@ SHAPES = [
     ((10, 20000), (20000, 10)),
     ((5, 1), (1, 16)),
     ((48, 48), (48, 48)),
+    ((2, 3, 3), (3, 1001)),
+    ((8, 40), (40, 130)),
 ]
 
 
@@ -52,6 +54,32 @@ def test_what_is_done_to_sums(device: Device) -> None:
     np.testing.assert_allclose(portable.to_numpy(found), wanted, rtol=1e-4, atol=1e-4)
     twice = linalg.gemm(device.from_numpy(a), device.from_numpy(b), alpha=2, activation="relu")
     np.testing.assert_allclose(portable.to_numpy(twice), np.maximum(2 * (a @ b), 0), 1e-4, 1e-4)
+
+
+def test_what_is_done_to_wide_sums(device: Device) -> None:
+    a, b, c, bias = floats((5, 20)), floats((20, 301)), floats((5, 301)), floats((301,))
+    x, y, z = (device.from_numpy(v) for v in (a, b, c))
+    found = linalg.gemm(x, y, c=z, beta=0.5, bias=device.from_numpy(bias), activation="relu")
+    np.testing.assert_allclose(
+        portable.to_numpy(found), np.maximum(a @ b + c / 2 + bias, 0), 1e-4, 1e-4
+    )
+    linalg.gemm(x, y, c=z, beta=0.5, out=z)
+    np.testing.assert_allclose(portable.to_numpy(z), a @ b + c / 2, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint32"])
+def test_integers(device: Device, dtype: str) -> None:
+    ours, limits = device.for_arrays(), np.iinfo(dtype)
+    xp = ours.namespace()
+    for left, right in (((7, 5, 3), (3, 4)), ((9, 20), (20, 301)), ((4, 9000), (9000, 4))):
+        a, b = (
+            RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+            for shape in (left, right)
+        )
+        found = portable.to_numpy(xp.matmul(ours.from_numpy(a), ours.from_numpy(b)))
+        np.testing.assert_array_equal(found, a @ b)
+        found = portable.to_numpy(xp.matmul(ours.from_numpy(a), ours.from_numpy(b[:, 0].copy())))
+        np.testing.assert_array_equal(found, a @ b[:, 0])
 
 
 def test_long_sums_with_a_bias(device: Device) -> None:
@@ -101,5 +129,5 @@ def test_which_products_are_slim() -> None:
     assert slim_for(alone, float32, (2000, 97), 500) is None
     assert slim_for(alone, float32, (512, 512), 512) is None
     assert slim_for(alone, float32, (4, 100_000), 50) is None
-    assert slim_for(alone, int32, (8, 8), 8) is None
+    assert slim_for(alone, int32, (8, 8), 8) is not None
     assert slim_for(crowd, float32, (8, 8), 8) is None

@@ -92,6 +92,12 @@ def integer_power(x: kl.Scalar, y: kl.Scalar) -> Any:
 
 
 @function
+def half_power(x: kl.Scalar) -> Any:
+    """The square root as a power, which is not negative zero, and infinite of ``-inf``."""
+    return kl.where(x == -math.inf, math.inf, kl.sqrt(x) + 0)
+
+
+@function
 def power_of_size(x: kl.Scalar, order: kl.Scalar) -> Any:
     """The absolute value to a power."""
     return kl.pow(kl.abs(x), order)
@@ -123,6 +129,16 @@ class _Apply(Protocol):
 
 apply: Final[_Apply] = elementwise.apply
 """`portable.primitives.maps.elementwise.apply`, whose results are of its operands' class."""
+
+
+def raised(x: Any, exponent: Any) -> tuple[Operation, tuple[Any, ...]]:
+    """The operation, and its operands, that raises to a power: simpler ones for frequent powers."""
+    kind: DType | None = getattr(x, "dtype", None)
+    if kind is not None and type(exponent) in (int, float):
+        simpler, kept = _POWERS.get(exponent), kind.kind in "fc" or type(exponent) is int
+        if simpler is not None and kept and kind.kind in simpler.kinds:
+            return simpler, (x,)
+    return OPERATIONS["pow"], (x, exponent)
 
 
 def is_expression(x: object) -> bool:
@@ -192,7 +208,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("copysign", "f", kl.copysign),
         Operation("divide", "fc", kl.divide, floats=float64),
         Operation("equal", "biufc", kl.equal, result="bool"),
-        Operation("floor_divide", "iuf", float_floor_divide, kl.floor_divide, alone="iuf"),
+        Operation("floor_divide", "iuf", float_floor_divide, kl.floor_divide, alone="f"),
         Operation("greater", "iuf", kl.greater, result="bool"),
         Operation("greater_equal", "iuf", kl.greater_equal, result="bool"),
         Operation("hypot", "f", kl.hypot),
@@ -208,7 +224,14 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("nextafter", "f", kl.nextafter, half=half_nextafter, alone="f"),
         Operation("not_equal", "biufc", kl.not_equal, result="bool"),
         Operation("pow", "iufc", kl.pow, integer_power, alone="iu"),
-        Operation("remainder", "iuf", float_remainder, kl.remainder, alone="iuf"),
+        Operation("remainder", "iuf", float_remainder, kl.remainder, alone="f"),
         Operation("subtract", "iufc", kl.subtract),
     )
 }
+
+_POWERS: Final[dict[float, Operation]] = {
+    2: OPERATIONS["square"],
+    -1: OPERATIONS["reciprocal"],
+    0.5: Operation("pow", "f", half_power),
+}
+"""Powers that are other functions, by their exponents."""

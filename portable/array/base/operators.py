@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.base.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS, raised
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise import apply
 from portable.primitives.maps.work import Expression, Operation
@@ -38,6 +38,12 @@ def _operated(operation: Operation, x: Any, y: Any) -> Any:
         if not isinstance(x, _OPERANDS) or not isinstance(y, _OPERANDS):
             return NotImplemented
     return apply(operation, x, y)
+
+
+def _power(self: Any, other: Any, /) -> Any:
+    """The method of ``**`` with the array before it."""
+    operation, operands = raised(self, other.item() if isinstance(other, np.generic) else other)
+    return apply(operation, *operands) if len(operands) == 1 else _operated(operation, *operands)
 
 
 _OPERANDS: Final = (Storage, Expression, int, float, complex)
@@ -73,7 +79,7 @@ class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having 
     def __rdivmod__(self: Any, other: Any, /) -> Any:
         return other // self, other % self
 
-    __pow__, __rpow__ = _both_ways("pow")
+    __pow__, __rpow__ = _power, _both_ways("pow")[1]
     __and__, __rand__ = _both_ways("bitwise_and")
     __or__, __ror__ = _both_ways("bitwise_or")
     __xor__, __rxor__ = _both_ways("bitwise_xor")

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from portable import lang as kl
 from portable.array.base.defaults import default_dtype
-from portable.array.base.operations import OPERATIONS, ArrayT, apply, is_expression
+from portable.array.base.operations import OPERATIONS, ArrayT, apply, is_expression, raised
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 from portable.primitives.base.operands import kind_of, promoted
@@ -187,9 +187,15 @@ minimum = _of_two("minimum", "The smaller; NaN if either is.")
 multiply = _of_two("multiply", "``x1 * x2``.")
 nextafter = _of_two("nextafter", "The next number after `x1` towards `x2`.")
 not_equal = _of_two("not_equal", "``x1 != x2``.")
-pow = _of_two("pow", "``x1 ** x2``; an integer to a negative power gives 1.")
 remainder = _of_two("remainder", "``x1 % x2``, with the sign of `x2`; integers by zero give 0.")
 subtract = _of_two("subtract", "``x1 - x2``.")
+
+
+def pow(x1: ArrayT | complex, x2: ArrayT | complex, /) -> ArrayT:
+    """``x1 ** x2``; an integer to a negative power gives 1."""
+    operation, operands = raised(x1, x2)
+    result: ArrayT = apply(operation, *operands)
+    return result
 
 
 def real(x: ArrayT, /) -> ArrayT:

@@ -22,7 +22,7 @@ from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, U
 from portable.lang.kernel import Kernel, kernel
 from portable.linalg.products.gemm import no_tiles, product_launches
 from portable.linalg.products.kernels import keep, matrix_of
-from portable.linalg.products.launches import in_order
+from portable.linalg.products.launches import TileLaunch, in_order, slim_launch, wide_launch
 from portable.primitives.base.operands import (
     accumulator,
     broadcast_shapes,
@@ -87,6 +87,8 @@ _SHORT: Final = 256
 """Products of a sum below which a workgroup for each has too little to do."""
 _FEW: Final = 32
 """Results for each compute unit below which they leave it idle, a work-item each."""
+_MOST_TIMES: Final = 4
+"""Products that are written for each element of the operands, at most."""
 _SMALL: Final = 1 << 21
 """Products of a complex matrix below which the preparations of a real one do not pay on GPUs."""
 _FEWEST_PRODUCTS: Final = 1 << 13
@@ -210,9 +212,10 @@ def _is_few_and_long(asked: _Asked) -> bool:
 
     Then all products are written, which must not be many times the operands.
     """
-    by_vector = 1 in asked.shape[-2:]
+    rows, columns = asked.shape[-2:]
+    short = rows * columns <= _MOST_TIMES * (rows + columns)
     few = prod(asked.shape) < _FEW * asked.capabilities.compute_units
-    return not asked.kind.is_float and by_vector and few and asked.depth >= _SHORT
+    return not asked.kind.is_float and short and few and asked.depth >= _SHORT
 
 
 def _as_real(asked: _Asked) -> Iterator[Any]:
@@ -231,8 +234,8 @@ def _element_by_element(asked: _Asked) -> Iterator[Any]:
     """For the dtypes that `gemm` does not take."""
     kind, out = asked.kind, asked.empty()
     *lead, rows, columns = asked.shape
-    edge = 1 if asked.capabilities.single_work_items else _EDGE
-    ndrange, group = (columns, rows, prod(lead)), (_EDGE * _EDGE // edge, edge, 1)
+    across = min(_GROUP, power_of_two(columns)) if asked.capabilities.single_work_items else _EDGE
+    ndrange, group = (columns, rows, prod(lead)), (across, _GROUP // across, 1)
     accumulator = kind if kind.is_complex else kind.register
     asked.recipe.launch(plain_product, ndrange, group, asked.a, asked.b, out, ACC=accumulator)
     yield out
@@ -350,14 +353,62 @@ def _line(matrix: Any, axis: int) -> Any:
     return matrix.viewed((matrix.shape[axis],), (matrix.strides[axis],))
 
 
+# -- sums of products along rows ------------------------------------------------------------------
+
+
+def _rows_of_both(asked: _Asked) -> tuple[Any, Any]:
+    """What is multiplied, along the last axis of both; one of them has a single row."""
+    return asked.a, matrix_transpose(asked.b)
+
+
+def _are_dots(asked: _Asked) -> bool:
+    """Whether a matrix of a stack, or of integers, is multiplied by a vector, both along rows."""
+    if not asked.capabilities.single_work_items or asked.kind.is_complex or not asked.depth:
+        return False
+    size = asked.kind.itemsize
+    return 1 in asked.shape[-2:] and all(x.strides[-1] == size for x in _rows_of_both(asked))
+
+
+def _dots(asked: _Asked) -> Iterator[Any]:
+    """As sums of products along rows, each a work-item's."""
+    *lead, rows, columns = asked.shape
+    shape = (*lead, max(rows, columns), asked.depth)
+    left, right = (manipulation.broadcast_to(x, shape) for x in _rows_of_both(asked))
+    yield dotted(asked.recipe, left, right, accumulator(asked.kind), asked.kind)
+
+
+# -- integers, of which no tiles are made ----------------------------------------------------------
+
+
+def _integer_launch(asked: _Asked) -> TileLaunch | None:
+    """By the kernels for few columns, or few rows, where elements of rows lie together."""
+    if not asked.kind.is_integer or asked.b.strides[-1] != asked.kind.itemsize:
+        return None
+    constants = {"ACC": asked.kind.register, "ACTIVATION": keep}
+    given = asked.capabilities, asked.shape, asked.depth, constants
+    return slim_launch(*given) or wide_launch(*given)
+
+
+def _integers(asked: _Asked) -> Iterator[Any]:
+    out, launch, number = asked.empty(), _integer_launch(asked), asked.kind.register.numpy.type
+    assert launch is not None
+    _add(asked.recipe, launch, (number(1), asked.a, asked.b, number(0), None, None, out))
+    yield out
+
+
+def _add(recipe: Recipe, launch: TileLaunch, args: tuple[Any, ...]) -> None:
+    """The steps of a product."""
+    for step, given, how in in_order(launch, args, keep, recipe.empty):
+        recipe.add(repeatable(step, given, how, disjoint=True), given)
+
+
 def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     """The first of `gemm`'s launches that builds; the later ones are fallbacks."""
     tried, args = product_launches(a, b, out)
     failures: list[str] = []
     for launch in tried:
         try:
-            for step, given, how in in_order(launch, args, keep, recipe.empty):
-                recipe.add(repeatable(step, given, how, disjoint=True), given)
+            _add(recipe, launch, args)
         except (CompileError, LaunchError, UnsupportedError) as error:
             failures.append(f"{launch.constants}: {error}")
         else:
@@ -371,7 +422,14 @@ ARRAY_PRODUCTS: Final = Ways[_Asked, Any](
     Way("by a vector, alone", "matrix_by_vector", _by_vector_alone, _is_alone_by_vector),
     Way("pairs by a vector", "pairs_by_vector", _pairs_by_vector, _are_pairs_by_vector),
     Way("rows by a vector", "rows_by_vector", _rows_by_vector, _are_rows_by_vector),
+    Way("dots", "reduce_by_workgroup", _dots, _are_dots),
     Way("by gemm", "", _tiles, lambda x: x.kind.is_float),
+    Way(
+        "integers",
+        "gemm_slim gemm_sums gemm_wide",
+        _integers,
+        lambda x: _integer_launch(x) is not None,
+    ),
     Way("written out", "", _written_out, _is_few_and_long),
     Way("as real numbers", "", _as_real, _pays_as_real),
     Way("element by element", "plain_product", _element_by_element),

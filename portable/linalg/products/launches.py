@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from math import gcd, prod
 from typing import Any, Final, NamedTuple
 
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.lang.function import Function
 from portable.lang.kernel import Kernel
@@ -15,7 +15,7 @@ from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products import kernels
 from portable.linalg.products.model import Product, shares_out
-from portable.linalg.products.slim import gemm_slim, slim_for
+from portable.linalg.products.slim import gemm_slim, gemm_wide, slim_for, wide_for
 from portable.linalg.products.tuning import schemes
 from portable.tune.space import Parameters
 from portable.tune.ways import Way, Ways
@@ -245,15 +245,56 @@ def _is_slim(asked: Asked) -> bool:
 
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
     """The kernel for few columns and small matrices, where it pays."""
-    constants, shape = asked.constants, asked.shape
-    tiles = slim_for(asked.device.capabilities, constants["ACC"], shape, asked.k)
+    capabilities, constants = asked.device.capabilities, asked.constants
+    launch = slim_launch(capabilities, asked.shape, asked.k, constants)
+    if launch is not None:
+        yield launch
+
+
+def slim_launch(
+    capabilities: Capabilities, shape: tuple[int, ...], k: int, constants: dict[str, Any]
+) -> TileLaunch | None:
+    """The kernel for few columns and small matrices, or None where it does not pay.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        The device's.
+    shape : tuple of int
+        Of the result, (..., M, N).
+    k : int
+        The extent that is summed over.
+    constants : dict
+        ``ACC`` and ``ACTIVATION``.
+    """
+    tiles = slim_for(capabilities, constants["ACC"], shape, k)
     if tiles is None:
-        return
+        return None
     slim, parts, items = tiles
     settings = {**constants, "ACTIVATION": kernels.keep} if parts > 1 else constants
     whole = not slim.clamped and settings["ACTIVATION"] is kernels.keep
     given = {"SLIM": slim._replace(whole=whole), **settings}
-    yield TileLaunch(gemm_slim[items, 1], given, parts)
+    return TileLaunch(gemm_slim[items, 1], given, parts)
+
+
+def _wide(asked: Asked) -> Iterator[TileLaunch]:
+    """The kernel for few rows and short sums, where it pays."""
+    capabilities, constants = asked.device.capabilities, asked.constants
+    launch = wide_launch(capabilities, asked.shape, asked.k, constants)
+    if launch is not None:
+        yield launch
+
+
+def wide_launch(
+    capabilities: Capabilities, shape: tuple[int, ...], k: int, constants: dict[str, Any]
+) -> TileLaunch | None:
+    """The kernel for few rows, or None where it does not pay; parameters as of `slim_launch`."""
+    shared = wide_for(capabilities, constants["ACC"], shape, k)
+    if shared is None:
+        return None
+    slim, items = shared
+    slim = slim._replace(whole=constants["ACTIVATION"] is kernels.keep)
+    return TileLaunch(gemm_wide[items, 1], {"SLIM": slim, **constants})
 
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
@@ -283,6 +324,7 @@ PRODUCTS: Final = Ways[Asked, TileLaunch](
     Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
     Way("in squares", "gemm_tiles", _in_squares, lambda x: x.algorithm == "tiled"),
     Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
+    Way("wide", "gemm_wide", _wide, _is_slim),
     Way(
         "in tiles",
         "gemm_tiles gemm_sums gemm_shares gemm_share_sums",

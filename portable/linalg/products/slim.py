@@ -3,7 +3,7 @@
 Tiles as wide as large products want them are mostly empty there. A work-item
 holds a few rows of the result in registers, all their columns, and reads operands where they are.
 Two cores with AVX-512 took a half to a fifth of the time of tiles for up to 96 columns of `float32`
-and 48 of `float64`.
+and 48 of `float64`. Few rows by many columns are shared by columns, as are integers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def slim_for(
         The extent that is summed over.
     """
     *lead, m, n = shape
-    if not capabilities.single_work_items or not accumulator.is_float or n < 2 or not k:
+    if not capabilities.single_work_items or accumulator.is_complex or n < 2 or not k:
         return None
     lanes = min(capabilities.vector_bytes // accumulator.itemsize, 1 << n.bit_length() - 1)
     lanes = max(lanes, _CLAMPED) if n < _CLAMPED else lanes
@@ -109,7 +109,7 @@ def slim_for(
     parts = max(1, min(wanted // tiles, k // _SHALLOWEST))
     each = rows * n * -(-k // parts)
     many = max(1, min(_ENOUGH // each, tiles * parts // wanted))
-    levels = _LEVELS if -(-k // parts) > _CHAIN else 0
+    levels = _LEVELS if accumulator.is_float and -(-k // parts) > _CHAIN else 0
     slim = Slim(rows, lanes, vectors, many, parts > 1, levels, n < lanes)
     return slim, parts, -(-tiles * parts // many)
 
@@ -133,6 +133,12 @@ class Factors(NamedTuple):
 
 
 @function
+def with_product(total: kl.Scalar, x: kl.Scalar, y: kl.Scalar) -> Any:
+    """The sum of a number and a product, rounded once."""
+    return kl.fma(x, y, total) if total.dtype.is_float else total + x * y
+
+
+@function
 def add_products(
     sums: kl.Array, factors: Factors, first: kl.Scalar, stop: kl.Scalar, SLIM: Slim
 ) -> None:
@@ -145,7 +151,7 @@ def add_products(
             factor = kl.splat(kl.cast(left[read[r], k], ACC), LANES)
             for v in kl.static_range(SLIM.vectors):
                 at = r * SLIM.vectors + v
-                sums[at] = kl.fma(factor, given[v], sums[at])
+                sums[at] = with_product(sums[at], factor, given[v])
 
 
 @function
@@ -271,3 +277,85 @@ def gemm_slim(
                     position = batch, row + r, column
                     done = finished(tile[r, column], terms, out, position, ACTIVATION)
                     result[row + r, column] = done
+
+
+def wide_for(
+    capabilities: Capabilities, accumulator: DType, shape: tuple[int, ...], k: int
+) -> tuple[Slim, int] | None:
+    """How a product is shared by columns, and the work-items; None where tiles do it better.
+
+    That is of floats where all rows are a tile's, so that no number is read twice, and sums are one
+    chain; of integers, for which there are no tiles, of whatever is wide enough.
+
+    Parameters
+    ----------
+    capabilities, accumulator, shape, k
+        As of `slim_for`.
+    """
+    *lead, m, n = shape
+    lanes = capabilities.vector_bytes // accumulator.itemsize
+    if not capabilities.single_work_items or accumulator.is_complex or not k or not 1 < lanes <= n:
+        return None
+    if accumulator.is_float and (m > _ROWS or k > _CHAIN):
+        return None
+    rows = min(m, _ROWS)
+    held = capabilities.most_vectors - capabilities.most_vectors // _OTHERS
+    vectors = max(1, min(held // rows, _VECTORS, n // lanes))
+    return Slim(rows, lanes, vectors, 1, whole=True), prod(lead) * -(-n // (vectors * lanes))
+
+
+@kernel
+def gemm_wide(
+    alpha: kl.Scalar,
+    a: kl.Array,
+    b: kl.Array,
+    beta: kl.Scalar,
+    c: kl.Array | None,
+    bias: kl.Array | None,
+    out: kl.Array,
+    *,
+    SLIM: Slim,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
+    """Neighbouring columns of the result for each work-item, some rows after the other.
+
+    Parameters
+    ----------
+    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
+        As in `portable.linalg.products.kernels.gemm_naive`.
+    SLIM : Slim
+        Rows, lanes and vectors of a work-item.
+    """
+    ROWS, LANES, VECTORS = SLIM.rows, SLIM.lanes, SLIM.vectors
+    m, n = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    panels = kl.cdiv(n, VECTORS * LANES)
+    batch, begin = kl.global_id(0) // panels, kl.global_id(0) % panels * (VECTORS * LANES)
+    if batch < matrices_of(out, 0):
+        left, right, result = matrices(a, b, out, batch)
+        # The last columns begin where those before have not ended, and only what is new is stored.
+        start = kl.minimum(begin, n - VECTORS * LANES)
+        columns = [start + v * LANES for v in range(VECTORS)]
+        for row in range(0, m, ROWS):
+            sums = kl.private(ROWS * VECTORS, ACC, lanes=LANES, fill=0)
+            read = [kl.minimum(row + r, m - 1) for r in range(ROWS)]
+            add_products(sums, Factors(left, right, read, columns), 0, left.shape[1], SLIM)
+            terms, some = (alpha, beta, c, bias), kl.minimum(m - row, ROWS)
+            if SLIM.whole and start == begin:
+                for r in kl.static_range(ROWS):
+                    if r < some:
+                        for v in kl.static_range(VECTORS):
+                            total, line = sums[r * VECTORS + v], (batch, row + r)
+                            done = finished_columns(total, terms, out, line, columns[v], LANES)
+                            kl.vstore(result, row + r, columns[v], done)
+            else:
+                tile = kl.private((ROWS, VECTORS * LANES), ACC)
+                for r in kl.static_range(ROWS):
+                    for v in kl.static_range(VECTORS):
+                        kl.vstore(tile, r, v * LANES, sums[r * VECTORS + v])
+                for r in range(some):
+                    for column in range(begin, kl.minimum(begin + VECTORS * LANES, n)):
+                        position = batch, row + r, column
+                        total = tile[r, column - start]
+                        done = finished(total, terms, out, position, ACTIVATION)
+                        result[row + r, column] = done

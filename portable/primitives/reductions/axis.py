@@ -146,6 +146,10 @@ def how_many_true(x: Any) -> Any:
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
+_NARROWEST: Final = 4
+"""Lanes of a vector at least that is shorter than a register, where neighbours are few."""
+_CACHED: Final = 1 << 16
+"""Bytes of a block of columns that a cache holds, so that they may be gone down one by one."""
 _FEW: Final = 1 << 10
 """Elements below which a work-item that is alone does several rows."""
 _SHARES: Final = 8
@@ -440,8 +444,9 @@ def column_strips(x: Any, lanes: int, share: Columns) -> Strips:
     share : Columns
         How the device shares them.
     """
-    vectors = -(-prod(x.shape[:-1]) // lanes)
-    strip = min(share.width, vectors)
+    vectors = prod(x.shape[:-2]) * -(-x.shape[-2] // lanes)
+    block = x.shape[-2] * x.shape[-1] * x.dtype.itemsize
+    strip = 1 if x.ndim > 2 and block <= _CACHED else min(share.width, vectors)
     strips = -(-vectors // strip)
     section = share.depth
     if share.group > 1:
@@ -491,7 +496,7 @@ def lanes_for(x: Any, kind: DType, axis: int, *, meet: bool = False) -> int:
     axis : int
         -1, or -2 where neighbours lie along the last axis but one.
     meet : bool
-        Whether the last vector may begin before the one before it ends, along the latter.
+        Whether the last vector of a row may begin before the one before it ends, along the latter.
     """
     if "c" in (x.dtype.kind, kind.kind) or x.strides[axis] != x.dtype.itemsize:
         return 1
@@ -499,5 +504,7 @@ def lanes_for(x: Any, kind: DType, axis: int, *, meet: bool = False) -> int:
     lanes = min(lanes, _MOST_LANES, _WIDEST_REGISTERS // kind.register.itemsize)
     if axis == -1:
         return lanes if x.shape[-1] >= lanes > 1 else 1
-    whole = x.shape[axis] % lanes == 0 or (meet and x.ndim == -axis and x.shape[axis] >= lanes)
+    while meet and lanes > max(x.shape[axis], _NARROWEST):
+        lanes //= 2
+    whole = x.shape[axis] % lanes == 0 or (meet and x.shape[axis] >= lanes)
     return lanes if lanes > 1 and whole else 1

@@ -118,29 +118,37 @@ _AHEAD = 8
 
 
 @function
-def vector_at(row: Any, k: Any, rows: Any, lanes: Any) -> Any:
-    """Where the `k`-th vector from `row` on begins: the last one ends where all rows do."""
-    return kl.minimum(row + k * lanes, rows - lanes)
+def vectors_of(lead: tuple[kl.Scalar, ...], lanes: int) -> Any:
+    """How many vectors the neighbours along the last of some axes are."""
+    return product_of(lead[: len(lead) - 1]) * kl.cdiv(lead[len(lead) - 1], lanes)
+
+
+@function
+def vector_at(number: kl.Scalar, lead: tuple[kl.Scalar, ...], lanes: int) -> Any:
+    """Where a vector begins, and where it would if the last ones of rows did not end with them."""
+    along = lead[len(lead) - 1]
+    each = kl.cdiv(along, lanes)
+    begin = number % each * lanes if len(lead) > 1 else number * lanes
+    outer = unravelled(number // each, lead[: len(lead) - 1]) if len(lead) > 1 else ()
+    return (*outer, begin if lanes == 1 else kl.minimum(begin, along - lanes)), begin
 
 
 @function
 def keep_lanes(
-    out: kl.Array, row: kl.Scalar, k: Any, s: kl.Scalar, value: kl.Scalar, lanes: int
+    out: kl.Array, number: kl.Scalar, s: kl.Scalar, value: kl.Scalar, lanes: int
 ) -> None:
-    """Writes what belongs to section `s` of the `k`-th vector of rows from `row` on.
+    """Writes what belongs to section `s` of a vector of neighbours.
 
-    Where that begins before the one before it ends, this has written the rows that both have.
+    Where that begins before the one before it ends, this has written the neighbours that both have.
     """
-    lead = out.shape[: out.ndim - 1]
-    first = vector_at(row, k, product_of(lead), lanes)
-    if first == row + k * lanes:
-        at = unravelled(first, lead)
-        kl.vstore(out, *at, s, kl.cast(value, out.dtype), axis=out.ndim - 2)
+    last = out.ndim - 2
+    at, begin = vector_at(number, out.shape[: out.ndim - 1], lanes)
+    if at[last] == begin:
+        kl.vstore(out, *at, s, kl.cast(value, out.dtype), axis=last)
     else:
         for lane in kl.static_range(lanes):
-            if first + lane >= row + k * lanes:
-                at = unravelled(first + lane, lead)
-                out[*at, s] = kl.cast(value[lane], out.dtype)
+            if at[last] + lane >= begin:
+                out[*at[:last], at[last] + lane, s] = kl.cast(value[lane], out.dtype)
 
 
 @kernel
@@ -164,26 +172,26 @@ def reduce_columns(
         Vectors of a work-item, and elements of a section.
     """
     lead = x.shape[: x.ndim - 1]
-    rows = product_of(lead)
-    strips = kl.cdiv(rows, FOLD.lanes * STRIP)
+    vectors = vectors_of(lead, FOLD.lanes)
+    strips = kl.cdiv(vectors, STRIP)
     item = kl.global_id(0)
     s = item // strips
-    row = item % strips * (FOLD.lanes * STRIP)
+    begin = item % strips * STRIP
     if s < outs[0].shape[x.ndim - 1]:
         strip = kl.private((STRIP,), FOLD.held, lanes=FOLD.lanes)
-        count = 1 if STRIP == 1 else kl.minimum(kl.cdiv(rows - row, FOLD.lanes), STRIP)
+        count = 1 if STRIP == 1 else kl.minimum(vectors - begin, STRIP)
         first = s * SECTION
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
         for k in range(count):
-            outer = unravelled(vector_at(row, k, rows, FOLD.lanes), lead)
+            outer, _ = vector_at(begin + k, lead, FOLD.lanes)
             strip[k] = FOLD.started(Line(x, outer), first)
         for r, ahead in kl.vector_range(first, stop, lanes=_AHEAD):
             for k in range(count):
-                outer = unravelled(vector_at(row, k, rows, FOLD.lanes), lead)
+                outer, _ = vector_at(begin + k, lead, FOLD.lanes)
                 strip[k] = FOLD.further(Line(x, outer), r, r - first, strip[k], ahead)
         for k in range(count):
             for n in kl.static_range(len(outs)):
-                keep_lanes(outs[n], row, k, s, strip[k][n], FOLD.lanes)
+                keep_lanes(outs[n], begin + k, s, strip[k][n], FOLD.lanes)
 
 
 # Reductions of columns in which the work-items of a workgroup share a strip of neighbours.

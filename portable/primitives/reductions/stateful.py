@@ -348,7 +348,9 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     position = int32 if x.shape[-1] < 2**31 else int64
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
     crosswise = axis.lies_crosswise(x)
-    merge = Merge(kl.add, kind, 0, lanes=axis.lanes_for(x, kind, -2 if crosswise else -1))
+    merge = Merge(
+        kl.add, kind, 0, lanes=axis.lanes_for(x, kind, -2 if crosswise else -1, meet=True)
+    )
     how, arrays = axis.cut(x, merge.lanes, rounds=True), (x,)
     fold = Spread(merge, position, root)
     if crosswise or how.sections > 1:

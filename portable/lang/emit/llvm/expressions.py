@@ -16,6 +16,7 @@ from portable.lang.emit.llvm.builder import (
     value_type,
 )
 from portable.lang.emit.llvm.conversions import cast, converted
+from portable.lang.emit.llvm.division import divided
 from portable.lang.emit.llvm.functions import call
 from portable.lang.emit.llvm.masks import compressed, counted
 from portable.lang.emit.llvm.places import Places
@@ -170,6 +171,10 @@ class Expressions:
         a, b = self.value(x.x), self.value(x.y)
         if kind.is_float:
             return self._float(x, typed, a, b)
+        if x.op in ("quot", "rem") and isinstance(x.type, Vector):
+            result = divided(self.builder, x.op, x.type, a, b)
+            if result is not None:
+                return result
         word = _INTEGERS.get(x.op) or (_SIGNED if kind.kind == "i" else _UNSIGNED).get(x.op)
         if word is not None:
             return self.builder.op(f"{word} {self._wraps(x)}{typed} {a}, {b}")
