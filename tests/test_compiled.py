@@ -202,14 +202,15 @@ def test_a_device_without_a_compiler_is_there_by_name_and_loads_packages(
     pytest.importorskip("pyopencl")
     if not registry.devices_of_backend("opencl"):
         pytest.skip("no OpenCL device was found")
-    from portable_backends.opencl import runtime as opencl_runtime
+    from portable_backends.opencl import discovery, runtime
     from portable_backends.opencl.backend import OpenCLBackend
 
     whole = registry.devices_of_backend("opencl")[0]
     path = tmp_path / "kernels.zip"
     made = compiled.compile_kernel(saxpy, SAXPY, devices=[whole], workgroup=64)
     compiled.save_compiled(path, [made])
-    monkeypatch.setattr(opencl_runtime, "_has_compiler", lambda _: False)
+    for module in (discovery, runtime):
+        monkeypatch.setattr(module, "has_compiler", lambda _: False)
     monkeypatch.setenv("PORTABLE_CACHE", "0")
     backend = OpenCLBackend()
     assert not backend.devices()

@@ -33,7 +33,7 @@ class CPUBackend(Backend):
 
             from portable_backends.cpu.numpy_device import CPUDevice
             from portable_backends.opencl.capabilities import is_cpu, platform_word
-            from portable_backends.opencl.runtime import find, why_none
+            from portable_backends.opencl.discovery import find, why_none
         except ImportError as error:
             self._reason = f"{self._reason}; PyOpenCL cannot be imported ({error})"
             return ()

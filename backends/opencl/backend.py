@@ -230,7 +230,7 @@ class OpenCLBackend(Backend):
         """One device each, named after its driver, numbered where a driver has several."""
         try:
             from portable_backends.opencl.capabilities import is_cpu
-            from portable_backends.opencl.runtime import find, why_none
+            from portable_backends.opencl.discovery import find, why_none
         except ImportError as error:
             self._reason = f"PyOpenCL cannot be imported ({error})"
             return ()
@@ -241,7 +241,7 @@ class OpenCLBackend(Backend):
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """Those without a compiler, by their drivers' names."""
         try:
-            from portable_backends.opencl.runtime import without_compiler
+            from portable_backends.opencl.discovery import without_compiler
         except ImportError:
             return {}
         result = without_compiler()
@@ -254,7 +254,7 @@ class OpenCLBackend(Backend):
         """Those that kernels cannot be built for."""
         try:
             from portable_backends.opencl.capabilities import platform_word
-            from portable_backends.opencl.runtime import passed_over
+            from portable_backends.opencl.discovery import passed_over
         except ImportError:
             return ()
         return [Refused(f"opencl:{platform_word(d)}", reason) for d, reason in passed_over()]

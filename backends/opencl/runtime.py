@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache as once
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -17,21 +14,16 @@ import numpy as np
 import pyopencl as cl
 
 from portable.backend import Capabilities, Program
-from portable.errors import (
-    CompileError,
-    DeviceError,
-    DeviceFaultError,
-    UnsupportedError,
-)
+from portable.errors import CompileError, DeviceError, DeviceFaultError, UnsupportedError
 from portable.lang.emit.opencl import COVER
 from portable.profiling import timeline
 from portable.system import cache
-from portable_backends.common import drivers
 from portable_backends.common.devices import check
 from portable_backends.common.gate import Gate, wait_listening
 from portable_backends.common.isolated_compiler import IsolatedCompiler, described
 from portable_backends.opencl.boxes import Addresses
 from portable_backends.opencl.capabilities import is_cpu
+from portable_backends.opencl.discovery import has_compiler
 from portable_backends.opencl.executable import (
     NANO,
     OpenCLExecutable,
@@ -39,55 +31,12 @@ from portable_backends.opencl.executable import (
     OpenCLQueue,
     status_error,
 )
+from portable_backends.opencl.kept_programs import KeptPrograms
 from portable_backends.opencl.probes import quiet, uncovered
 from portable_backends.opencl.replay import CapturedQueue, enqueuer
 
 if TYPE_CHECKING:
     from portable.array.array import Array
-
-# How many compiled programs of a device a driver holds in memory.
-#
-# A driver was seen to take half a megabyte for a program that it loaded, and four times that for
-# one that it compiled (Intel's, for processors), so that a process which goes through thousands of
-# specialisations would fill the memory. Programs beyond so many are given up, those that were not
-# launched for long first, and loaded again from the disk cache when they are launched.
-
-
-class KeptPrograms:
-    """The programs that are loaded, oldest first, with a second chance for those in use.
-
-    Not safe under threads by itself: its owner calls it under a lock. To mark a program as in use
-    is one attribute set, which is all that a launch pays.
-
-    Parameters
-    ----------
-    most : int
-        How many are kept.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._loaded: deque[weakref.ref[OpenCLExecutable]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._loaded)
-
-    def add(self, program: OpenCLExecutable) -> None:
-        """Take up a program that was loaded just now, giving up others beyond the most."""
-        self._loaded.append(weakref.ref(program))
-        if len(self._loaded) > self.most:
-            self._loaded = deque(r for r in self._loaded if r() is not None)
-        while len(self._loaded) > self.most:
-            reference = self._loaded.popleft()
-            oldest = reference()
-            if oldest is not None and oldest.launched:
-                oldest.launched = False
-                self._loaded.append(reference)
-            elif oldest is not None:
-                oldest.release()
-
-
-# -- arrays in place -------------------------------------------------------------------------------
 
 
 class _Place:
@@ -131,69 +80,6 @@ _SMALL = 1024
 _KEPT_ON_CPU = 256
 _KEPT = 4096
 """Programs: on processors one takes half a megabyte, and 3 ms to be loaded again."""
-
-
-def find() -> tuple[cl.Device, ...]:
-    """Every OpenCL device that kernels can be built for, in the order of the loader."""
-    return tuple(d for d in _listed() if not _unusable(d))
-
-
-def passed_over() -> list[tuple[cl.Device, str]]:
-    """The devices that `find` passes over, and why."""
-    return [(d, reason) for d in _listed() if (reason := _unusable(d))]
-
-
-def without_compiler() -> tuple[cl.Device, ...]:
-    """The devices that run what was compiled elsewhere alone."""
-    return tuple(d for d in _listed() if not _has_compiler(d))
-
-
-def why_none(otherwise: str) -> str:
-    """Why `find` passed over what there is; `otherwise` if there is nothing."""
-    return "; ".join(reason for _, reason in passed_over()) or otherwise
-
-
-@once
-def _listed() -> tuple[cl.Device, ...]:
-    """Every available OpenCL device of this machine, each once."""
-    drivers.announce()
-    devices: dict[int, cl.Device] = {}
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        return ()
-    for platform in platforms:
-        for device in _devices_of(platform):
-            devices.setdefault(device.int_ptr, device)
-    drivers.warn_of_hidden()
-    return tuple(devices.values())
-
-
-def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
-    try:
-        return [d for d in platform.get_devices() if d.available]
-    except cl.Error:
-        return []
-
-
-def _has_compiler(device: cl.Device) -> bool:
-    return bool(device.compiler_available)
-
-
-def _unusable(device: cl.Device) -> str:
-    """Why kernels cannot be built for it; empty where they can.
-
-    PoCL names a processor newer than its LLVM "generic", and then fails to build anything for it
-    (https://github.com/pocl/pocl/issues/1049).
-    """
-    if not _has_compiler(device):
-        return (
-            f"the OpenCL driver of {device.name} has no compiler; under opencl, by name, it "
-            "loads packages of compiled kernels"
-        )
-    if "PoCL" in device.version and device.version.endswith("-generic"):
-        return f"PoCL {device.driver_version} does not know this processor"
-    return ""
 
 
 _NO_REMARKS: Final = "-w"
@@ -323,7 +209,7 @@ class Runtime:
         loaded = self._load(kept) if kept is not None else None
         if loaded is not None:
             return loaded
-        if not _has_compiler(self.device):
+        if not has_compiler(self.device):
             raise UnsupportedError(
                 f"{self.name} has no compiler, and was to compile kernel {program.entry}; load "
                 "what was compiled elsewhere by portable.load_compiled"

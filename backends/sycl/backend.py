@@ -457,7 +457,7 @@ class SYCLBackend(Backend):
 
     def _warn_of_hidden(self) -> None:
         """Say that SYCL lists no device at all where OpenCL has one, which users would miss."""
-        from portable_backends.opencl.runtime import find
+        from portable_backends.opencl.discovery import find
 
         if find() and not self._refused:
             warn_once(f"sycl has no devices: {self._reason}")
@@ -500,7 +500,7 @@ def _unsuitable(device: Any, twin: Any) -> str:
 
 
 def _twin(device: Any) -> Any:
-    from portable_backends.opencl.runtime import find
+    from portable_backends.opencl.discovery import find
 
     return next((d for d in find() if _known_by(d) == _known_by(device)), None)
 

@@ -67,6 +67,15 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
             return lambda w: source(w).view(format_)
         case e.Call():
             return _call(x, tuple(inner(a) for a in x.arguments))
+        case e.AssumeUniform(operand):
+            return _assume_uniform(inner(operand), site)
+        case _:
+            return _of_vectors(x, inner)
+
+
+def _of_vectors(x: e.Expression, inner: Callable[[e.Expression], Evaluate]) -> Evaluate:
+    """The same of what makes vectors, and what takes them apart."""
+    match x:
         case e.Splat(operand, vector):
             source, lanes = inner(operand), vector.lanes
             return lambda w: np.repeat(source(w)[:, None], lanes, axis=1)
@@ -81,8 +90,6 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
         case e.Count(mask):
             chosen = inner(mask)
             return lambda w: chosen(w).sum(axis=1, dtype=np.int32)
-        case e.AssumeUniform(operand):
-            return _assume_uniform(inner(operand), site)
         case _:
             raise UnsupportedError(f"{type(x).__name__} is not simulated")
 

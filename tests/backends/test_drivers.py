@@ -177,10 +177,10 @@ def test_devices_that_an_earlier_import_of_dpctl_hides_are_told(
     monkeypatch.setattr(console, "_told", set())
     monkeypatch.setattr(sycl, "was_used_before", lambda _: True)
     monkeypatch.setattr(sycl, "_working", lambda _: [])
-    monkeypatch.setattr("portable_backends.opencl.runtime.find", lambda: (object(),))
+    monkeypatch.setattr("portable_backends.opencl.discovery.find", lambda: (object(),))
     backend = sycl.SYCLBackend()
     with pytest.warns(UserWarning, match=r"sycl has no devices: .* dpctl was imported before"):
         assert not backend.devices()
     assert "dpctl was imported before" in backend.unavailable().reason
-    monkeypatch.setattr("portable_backends.opencl.runtime.find", lambda: ())
+    monkeypatch.setattr("portable_backends.opencl.discovery.find", lambda: ())
     assert not sycl.SYCLBackend().devices()  # nothing is missed

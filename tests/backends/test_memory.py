@@ -13,7 +13,7 @@ from portable import registry
 from portable.backend import Device
 from portable.lang import kernel as kernels
 from portable.lang.arguments import arguments
-from portable_backends.opencl.runtime import KeptPrograms
+from portable_backends.opencl.kept_programs import KeptPrograms
 from tests.support.resident import measurable, resident
 
 needs_measure = pytest.mark.skipif(not measurable(), reason="the system tells no resident memory")

@@ -377,7 +377,7 @@ def opencl_devices() -> tuple[OpenCLDevice, ...]:
         return ()
     import pyopencl as cl
 
-    from portable_backends.opencl.runtime import find
+    from portable_backends.opencl.discovery import find
 
     # Before the driver loads. PoCL 3.0 forgets the kernels of programs in its own cache that pass
     # 64-byte vectors to built-in functions.

@@ -153,8 +153,6 @@ def _binary(op: e.BinaryOp, a: Interval, b: Interval) -> Interval | None:
             return None
 
 
-# -- facts -----------------------------------------------------------------------------------------
-
 _EXACT = 64
 
 
@@ -322,17 +320,17 @@ class Facts:
 
     def _learn_twos(self, body: s.Block) -> None:
         """Starts from the best and weakens until nothing changes."""
-        sources = [bindings for st in all_statements(body) for bindings in _integer_bindings(st)]
-        unknown = {name for name, value in sources if value is None}
-        known = [(n, v) for n, v in sources if v is not None and n not in unknown]
+        given = [pair for x in all_statements(body) for pair in _integer_bindings(x)]
+        unknown = {name for name, value in given if value is None}
+        known = [(n, v) for n, v in given if v is not None and n not in unknown]
         self._twos = {name: _EXACT for name, _ in known}
         changed = True
         while changed:
             changed = False
             for name, value in known:
-                bindings = self.twos(value)
-                if bindings < self._twos[name]:
-                    self._twos[name] = bindings
+                twos = self.twos(value)
+                if twos < self._twos[name]:
+                    self._twos[name] = twos
                     changed = True
 
 

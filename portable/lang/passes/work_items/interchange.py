@@ -296,5 +296,4 @@ def _at_once(x: s.For) -> int:
 
 def _vectorised(steps: Iterable[int | None]) -> bool:
     """Whether neighbours in memory are taken at once, and nothing is taken one by one."""
-    order = list(steps)
-    return 1 in order and all(step in (0, 1) for step in order)
+    return set(steps) in ({1}, {0, 1})
