@@ -85,6 +85,8 @@ class BindingTranslator(CallTranslator):
     def _fixed_part(self, part: v.Value | e.Expression, name: str) -> v.Value | e.Expression:
         if isinstance(part, v.Value):
             return self._named(name, part)
+        if isinstance(part, e.Const) or self._is_bound(part):
+            return part
         if name.endswith(v.SHAPE) and not self._may_change(part):
             return part  # views are compared by their extents
         (fixed,) = self._fixed((part,))
@@ -94,8 +96,12 @@ class BindingTranslator(CallTranslator):
         """Whether a mutable variable stands in an expression."""
         return any(y in self.builder.variables for y in subexpressions(x))
 
+    def _is_bound(self, x: e.Expression) -> bool:
+        """Whether an expression is a name that is never assigned again."""
+        return isinstance(x, e.Variable) and x not in self.builder.variables
+
     def _named(self, name: str, value: v.Value) -> v.Value:
-        if isinstance(value.expr, e.Const):
+        if isinstance(value.expr, e.Const) or self._is_bound(value.expr):
             return value
         (expr,) = self._fixed((value.expr,))
         bound = self.builder.let(name, expr)

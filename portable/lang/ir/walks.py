@@ -20,6 +20,7 @@ _HOLDERS: Final = ("Expression", "Variable")
 _OPERANDS: Final = FieldsOf(
     lambda kind: (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
 )
+_BACKWARDS: Final = FieldsOf(lambda kind: reversed(_OPERANDS[kind]))
 _GIVEN: Final = FieldsOf(lambda kind: (f.name for f in fields(kind) if f.init))
 _PARTS: Final = fields_of(*(role for role in Role if role is not Role.BLOCK))
 
@@ -58,8 +59,12 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
     while waiting:
         expression = waiting.pop()
         yield expression
-        if names := _OPERANDS[type(expression)]:
-            waiting += reversed(_outermost(expression, names))
+        for name in _BACKWARDS[type(expression)]:
+            held = getattr(expression, name)
+            if isinstance(held, e.Expression):
+                waiting.append(held)
+            else:
+                waiting += reversed([*_inside(held)])
 
 
 def operands(statement: s.Statement) -> list[e.Expression]:
