@@ -22,6 +22,7 @@ from portable.system.console import show
 from portable.system.files import write_whole
 from portable_bench.cliffs_cli import cliffs
 from portable_bench.environment import differences
+from portable_bench.growth import fits, models
 from portable_bench.harness import Pace
 from portable_bench.operation import Effort, Operation
 from portable_bench.operations import OPERATIONS
@@ -39,7 +40,6 @@ from portable_bench.results import Cell, Results, changes, joined, load, regress
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale
-from portable_bench.scaling import fits, models
 from portable_bench.tables import (
     change_table,
     fit_table,
@@ -95,7 +95,9 @@ _QUICK: Final = 57.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _CHOICES: Final = (
-    f"Operations: {', '.join(sorted(OPERATIONS))}. Precisions: {', '.join(sorted(PRECISIONS))}."
+    f"Operations: {', '.join(sorted(OPERATIONS))}. Of these copy, fma and lookup show what the "
+    "device can do, mlp and train are a network's outputs and its training. Precisions: "
+    f"{', '.join(sorted(PRECISIONS))}."
 )
 _LEFT_OUT: Final = 3
 """The status of a strict run that left cells out."""
@@ -176,8 +178,9 @@ def run(**options: Any) -> None:
     of several backends that reach the same hardware by the same driver. --full and --sweep
     measure all.
 
-    Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
-    bench join FIRST.json MORE.json ... --json OUT.json, which completes a run that was cut short.
+    Further commands, each with a --help: portable bench compare (two files of results), report (a
+    page of one), join (a run that was cut short, and its rest), cliffs (array functions in
+    lopsided shapes), scale (over several devices).
     """
     asked = _Asked(**options)
     try:

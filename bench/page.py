@@ -7,10 +7,10 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
+from portable_bench.growth import fits, models
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import Cell, Outcome, Results, finite, time_ratio
 from portable_bench.roof import Roof, attained, roofs
-from portable_bench.scaling import fits, models
 
 
 def page(results: Results) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from portable.dtypes import dtype
 from portable.parallel import Group, group
 from portable.system.console import show
-from portable_bench.gf2_scale_table import scale_elimination, write_rows
+from portable_bench.gf2_scaling import scale_elimination, write_rows
 from portable_bench.group_scaling import LAYERS, Network, Row, measure, measure_training
 
 

@@ -11,7 +11,7 @@ from portable import lang as kl
 
 
 @portable.kernel
-def stencil(x: Any, y: Any) -> None:
+def stencil(x: kl.Array, y: kl.Array) -> None:
     """Each inner element times the sum of its differences to four neighbours."""
     i, j = kl.global_id(1), kl.global_id(0)
     if 0 < i < x.shape[0] - 1 and 0 < j < x.shape[1] - 1:

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from portable_bench.environment import Library
+from portable_bench.growth import Fit, Model
 from portable_bench.results import Cell, Change, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
-from portable_bench.scaling import Fit, Model
 
 # Numbers as people read them.
 

@@ -13,11 +13,11 @@ import pytest
 from portable.errors import DataError
 from portable.system.console import show
 from portable.tune.stopwatch import Timing
+from portable_bench.growth import fits, models
 from portable_bench.operation import Work
 from portable_bench.page import page
 from portable_bench.results import Cell, Outcome, Results, changes, load, write
 from portable_bench.roof import roofs
-from portable_bench.scaling import fits, models
 from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
 from tests.bench.fakes import ENVIRONMENT
 

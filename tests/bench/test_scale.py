@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from portable_bench.cli import bench
-from portable_bench.gf2_scale_table import Costs, predicted
+from portable_bench.gf2_scaling import Costs, predicted
 from portable_bench.group_scaling import one_after_the_other
 from portable_bench.group_scaling import predicted as predicted_step
 

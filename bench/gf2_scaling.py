@@ -1,4 +1,4 @@
-"""What ``portable bench scale --gf2`` shows and writes."""
+"""How the special elimination scales: ``portable bench scale --gf2``, and a model of its costs."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from portable import groups, use
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.dtypes import float32, uint64
+from portable_bench.growth import fits, models
 from portable_bench.operation import Case, Work, parse_sizes
 from portable_bench.operations import OPERATIONS
 from portable_bench.plots import plot_ladders
 from portable_bench.results import Cell, Outcome
 from portable_bench.roof import attained, roofs, with_roofs
 from portable_bench.roof_launches import multiply_tiles
-from portable_bench.scaling import fits, models
 from tests.bench.fakes import FakeDevice, outcome
 
 SIZES = [(n, b) for n in (512, 1024, 4096) for b in (8, 32)]
