@@ -247,6 +247,26 @@ def step_of_optimizer(
         RULE.follow(room.weights, room.kept, i, gradient[i] * factor, given)
 
 
+@function
+def room_for_training(trained: Trained, NET: FusedNet, RULE: Rule, SHAPE: Shape) -> Room:
+    """What training works on, parameters and state in local memory where the shape says so."""
+    values = kl.local((NET.rows, SHAPE.rows + SHAPE.pad), NET.kind)
+    gradient = kl.local(NET.length, NET.kind)
+    weights, kept = trained.parameters, trained.state
+    if SHAPE.copy:
+        weights = kl.local(NET.length, NET.kind)
+        copy_by_workgroup(trained.parameters, weights)
+    if SHAPE.hold:
+        kept = kl.local((RULE.slots if RULE.slots > 0 else 1, NET.length), NET.kind)
+        for slot in kl.static_range(RULE.slots):
+            copy_by_workgroup(trained.state[slot], kept[slot])
+    for i in kl.workgroup_range(NET.length):
+        gradient[i] = 0
+    for r in kl.workgroup_range(SHAPE.rows):
+        values[NET.rows - 1, r] = 1
+    return Room(values, weights, gradient, kept, NET, SHAPE)
+
+
 @kernel
 def train_epochs(
     samples: Samples,
@@ -270,22 +290,8 @@ def train_epochs(
     are copied to local memory, and the optimizer's state held there, where the shape says so.
     """
     last = NET.layers[-1]
-    values = kl.local((NET.rows, SHAPE.rows + SHAPE.pad), NET.kind)
+    room = room_for_training(trained, NET, RULE, SHAPE)
     goals = kl.local((LOSS.targets, SHAPE.rows + SHAPE.pad), NET.kind)
-    gradient = kl.local(NET.length, NET.kind)
-    weights, kept = trained.parameters, trained.state
-    if SHAPE.copy:
-        weights = kl.local(NET.length, NET.kind)
-        copy_by_workgroup(trained.parameters, weights)
-    if SHAPE.hold:
-        kept = kl.local((RULE.slots if RULE.slots > 0 else 1, NET.length), NET.kind)
-        for slot in kl.static_range(RULE.slots):
-            copy_by_workgroup(trained.state[slot], kept[slot])
-    for i in kl.workgroup_range(NET.length):
-        gradient[i] = 0
-    for r in kl.workgroup_range(SHAPE.rows):
-        values[NET.rows - 1, r] = 1
-    room = Room(values, weights, gradient, kept, NET, SHAPE)
     steps = kl.cdiv(samples.order.shape[1], batch)
     for epoch in range(lost.shape[0]):
         order, total = samples.order[epoch], kl.cast(0, NET.kind)
@@ -295,7 +301,7 @@ def train_epochs(
             scale = kl.cast(1, NET.kind) / kl.cast(size * last.outputs, NET.kind)
             for piece in range(0, SHAPE.rows if SHAPE.whole else size, SHAPE.rows):
                 first, count = step * batch + piece, kl.minimum(size - piece, SHAPE.rows)
-                load_rows(samples.x, (order, first), count, values, SHAPE)
+                load_rows(samples.x, (order, first), count, room.values, SHAPE)
                 load_rows(samples.y, (order, first), count, goals, SHAPE)
                 kl.barrier()
                 for layer in NET.layers:
@@ -308,12 +314,12 @@ def train_epochs(
         if kl.local_linear_id() == 0:
             lost[epoch] = summed / kl.cast(last.outputs, NET.kind)
     if SHAPE.copy:
-        copy_by_workgroup(weights, trained.parameters)
+        copy_by_workgroup(room.weights, trained.parameters)
     if trained.rounded is not None:
-        copy_by_workgroup(weights, trained.rounded)
+        copy_by_workgroup(room.weights, trained.rounded)
     if SHAPE.hold:
         for slot in kl.static_range(RULE.slots):
-            copy_by_workgroup(kept[slot], trained.state[slot])
+            copy_by_workgroup(room.kept[slot], trained.state[slot])
 
 
 def fused_forward(model: Perceptron, count: int) -> tuple[Launcher, dict[str, Any]] | None:
