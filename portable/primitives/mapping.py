@@ -174,9 +174,23 @@ def fill(out: Any, value: Any) -> Any:
     host = np.asarray(to_numpy(value) if device.owns(value) else value, target.dtype.numpy)
     if host.ndim:
         raise ShapeError(f"fill takes a number, not an array of shape {host.shape}; use copy")
-    if target.size:
-        _filling.run((target,), numbers=(number_for(host[()], target.dtype),))
+    filled(target, host[()])
     return out
+
+
+def filled(target: Storage, number: Any) -> Storage:
+    """The array itself, all of whose elements are a number now.
+
+    Parameters
+    ----------
+    target : Storage
+        Which may be written to.
+    number : number
+        Of the kind of its elements.
+    """
+    if target.size:
+        _filling.run((target,), numbers=(number_for(number, target.dtype),))
+    return target
 
 
 def _write_fill(arrays: tuple[Storage, ...]) -> Callable[..., Any]:

@@ -8,8 +8,6 @@ from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, bool_, dtype
@@ -30,8 +28,9 @@ from portable.primitives.base.operands import (
     reduced_shape,
 )
 from portable.primitives.base.recipe import Plans, Recipe
-from portable.primitives.base.storage import Storage, stored
+from portable.primitives.base.storage import Storage, new
 from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
+from portable.primitives.mapping import filled
 from portable.primitives.reductions.axis import cut, reduced
 from portable.primitives.reductions.kernels import segments_by_item, segments_by_workgroup
 from portable.primitives.reductions.merging import Merge
@@ -290,7 +289,7 @@ def _write_reduce(
     x = arrays[0]
     kept = reduced_shape(x.shape, axes)
     if 0 in x.shape:
-        return lambda *_: filled(x.device, kept, totals.neutral)
+        return lambda *_: _of_nothing(x.device, kept, totals.neutral)
     recipe = Recipe(*arrays)
     merge = totals.merge(x)
     if merge is not None:
@@ -300,24 +299,11 @@ def _write_reduce(
     return recipe.finish(*(y.shaped(kept) for y in out))
 
 
-def filled(device: Any, shape: Shape, total: Any) -> tuple[Storage, ...]:
-    """New arrays, one for each field of a total of NumPy's scalars.
-
-    Parameters
-    ----------
-    device : Device
-        Where.
-    shape : tuple of int
-        Extents.
-    total : number, tuple or struct
-        Of NumPy's scalars.
-    """
+def _of_nothing(device: Device, shape: Shape, total: Any) -> tuple[Storage, ...]:
+    """New arrays, one for each field of a total of NumPy's scalars."""
     kind, kinds = kinds_of(total)
     items = (total,) if kind is None else items_of(total)
-    return tuple(
-        stored(device, device.from_numpy(np.full(shape, item, k.numpy)))
-        for item, k in zip(items, kinds, strict=True)
-    )
+    return tuple(filled(new(device, shape, k), x) for x, k in zip(items, kinds, strict=True))
 
 
 def _by_elements(
