@@ -188,6 +188,13 @@ LAYERS: Final = {
 }
 """Words of PyTorch for what `portable.nn` has."""
 
+SPARSE: Final = {
+    **dict.fromkeys(("csr_array", "csr_matrix", "csc_matrix"), "portable.sparse.CSR.from_scipy"),
+    **dict.fromkeys(("coo_array", "coo_matrix"), "portable.sparse.CSR.from_coo"),
+    "sparse_csr_tensor": "portable.sparse.CSR(data, columns, offsets, shape)",
+}
+"""Words of SciPy and PyTorch for what `portable.sparse` has."""
+
 DRAWING: Final = {
     "bytes": "integers(0, 256, n, dtype='uint8')",
     "rand": "uniform",

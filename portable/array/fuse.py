@@ -396,6 +396,11 @@ def fuse(function: Callable[..., Any]) -> Fused:
         Takes arrays of any library that a backend takes (those of `portable.array`, NumPy, CuPy,
         dpnp) and returns new arrays of the same library.
 
+    Raises
+    ------
+    TypeError
+        For what is no function.
+
     Examples
     --------
     >>> import numpy as np
@@ -408,4 +413,6 @@ def fuse(function: Callable[..., Any]) -> Fused:
     ... def distance(x, y):
     ...     return np.sqrt(np.sum((x - y) ** 2))
     """
+    if not callable(function):
+        raise TypeError(f"fuse takes a function of arrays, not {function!r}")
     return Fused(function)

@@ -308,7 +308,7 @@ def _column_index(column: str | None, heading: Sequence[str] | None, width: int)
     if column is not None and column.isdecimal() and 1 <= int(column) <= width:
         return int(column) - 1
     there = f"the columns are {', '.join(names)}" if names else f"there are {width} columns"
-    asked = "name one" if column is None else f"none is {column!r}"
+    asked = "name one by --column or column=" if column is None else f"none is {column!r}"
     raise DataError(f"{there}; {asked} (a heading, or a number from 1 to {width})")
 
 

@@ -1,8 +1,9 @@
-"""Functions of Python, `math` and NumPy that mean what a word means."""
+"""Functions of Python, `math`, `operator` and NumPy that mean what a word means."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
@@ -29,6 +30,17 @@ OTHERWISE_CALLED: Final = {
 }
 """Words that the Array API calls otherwise than NumPy and `math`."""
 
+_OPERATORS: Final[dict[Callable[..., Any], str]] = {
+    operator.add: "add",
+    operator.and_: "bitwise_and",
+    operator.mul: "multiply",
+    operator.neg: "negative",
+    operator.or_: "bitwise_or",
+    operator.sub: "subtract",
+    operator.xor: "bitwise_xor",
+}
+"""Python's operators as functions, which `functools.reduce` and the like are given."""
+
 _DIFFERENT: Final = ("remainder",)
 """Of `math`: as a word it has the sign of the divisor."""
 
@@ -45,7 +57,7 @@ def namesakes() -> dict[Any, Callable[..., Any]]:
     named = {f: OTHERWISE_CALLED.get(f.__name__, f.__name__) for f in (*in_math, *ufuncs)}
     alike = {f: words[name] for f, name in named.items() if name in words}
     functions = {getattr(np, name): words[name] for name in ("where", "clip", "round")}
-    names = {complex: "complex", max: "maximum", min: "minimum", round: "round"}
+    names = {complex: "complex", max: "maximum", min: "minimum", round: "round"} | _OPERATORS
     builtin = {print: compile_time.print, **{f: words[name] for f, name in names.items()}}
     return {**builtin, **functions, **alike}
 

@@ -218,8 +218,9 @@ def reduce(
         structs of a number from each.
     op : function
         Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, any that kernels
-        can call, such as ``lambda a, b: a ^ b``, or a NumPy ufunc, such as ``np.maximum``. It has
-        to be associative and commutative: in which order totals are combined is left open.
+        can call, such as ``lambda a, b: a ^ b``, `operator.xor`, or a NumPy ufunc, such as
+        ``np.maximum``. It has to be associative and commutative: in which order totals are combined
+        is left open.
     neutral : number, tuple or struct of numbers
         The total of nothing, which changes none that it is combined with. It may be left out for
         ``kl.add``, ``kl.multiply``, ``kl.maximum`` and ``kl.minimum`` of numbers. Where totals are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, Final, NamedTuple
 
 from portable.dtypes import int64
@@ -189,6 +190,8 @@ def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
 
     Raises
     ------
+    TypeError
+        For a `k` that is no integer.
     ValueError
         For a `k` out of range.
     ShapeError
@@ -202,11 +205,11 @@ def topk(x: Any, k: int, /, *, axis: int = -1, largest: bool = True) -> TopK:
     if not x.shape:
         raise ShapeError("topk of an array without dimensions")
     dim = normalized_axis(axis, len(x.shape))
-    extent = int(x.shape[dim])
+    k, extent = index(k), int(x.shape[dim])
     if not 0 <= k <= extent:
         raise ValueError(f"topk of k={k}; axis {axis} has {extent} elements")
     held = stored(device, x)
-    values, places = _topmost(held, int(k), dim, bool(largest))
+    values, places = _topmost(held, k, dim, bool(largest))
     return TopK(released(values), released(places))
 
 

@@ -16,6 +16,7 @@ from portable.absent_names import (
     MATRICES,
     NUMERICS,
     PARALLEL,
+    SPARSE,
     STANDARD,
 )
 from portable.backend import Device
@@ -64,7 +65,7 @@ def test_numerics_are_all_named() -> None:
 
 
 def test_the_standards_words_are_there() -> None:
-    tables = STANDARD, _OF_MATRICES, KERNELS_AND_GRADIENTS, PARALLEL, MATRICES, LAYERS
+    tables = STANDARD, _OF_MATRICES, KERNELS_AND_GRADIENTS, PARALLEL, MATRICES, LAYERS, SPARSE
     said = [words for table in tables for words in table.values()]
     for word in re.findall(r"(xp|portable)((?:\.\w+)+)", " ".join(said)):
         found = xp if word[0] == "xp" else portable
@@ -97,6 +98,7 @@ def test_versions(ours: Device) -> None:
         (portable.linalg, "tensordot", r"portable.xp\(\).linalg.tensordot"),
         (portable.nn, "relu", "portable.nn.ReLU"),
         (portable.nn, "Linaer", "did you mean portable.nn.Linear"),
+        (portable.sparse, "csr_matrix", "use portable.sparse.CSR.from_scipy"),
         (portable.random, "randn", r"portable.random.Generator\(seed\).normal"),
         (portable.random, "poisson", r"portable.random.Generator\(seed\)$"),
         (portable, "synchronise", "did you mean portable.synchronize"),

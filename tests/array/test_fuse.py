@@ -279,6 +279,8 @@ def test_refusals(ours: Device) -> None:
     for function, error, words in refused:
         with pytest.raises(error, match=words):
             portable.fuse(function)(x)
+    with pytest.raises(TypeError, match="fuse takes a function"):
+        portable.fuse("x + y")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="at least one array"):
         gelu(1.0)
     with pytest.raises(ShapeError):

@@ -149,6 +149,7 @@ REFUSED: dict[str, tuple[Callable[[Make], Any], type[Exception], str]] = {
         ShapeError,
         "a vector",
     ),
+    "a part": (lambda m: primitives.topk(m(M), 2.5), TypeError, "integer"),
     "too many": (lambda m: primitives.topk(m(M), 41), ValueError, "has 40 elements"),
 }
 
