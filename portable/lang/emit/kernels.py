@@ -16,7 +16,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, sub_group_id
 from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
-from portable.lang.ir.walks import all_statements
+from portable.lang.ir.walks import all_statements, holds
 from portable.lang.passes.delays import delayed
 
 _ALIGNMENT = 128
@@ -170,7 +170,7 @@ class _Printer:
         meeting: tuple[type[s.Statement], ...] = (s.Atomic, s.Fence, s.Instruction)
         if self._kernel.workgroup != (1, 1, 1):
             meeting = (*meeting, s.Barrier)
-        return any(isinstance(x, meeting) for x in all_statements(self._kernel.body))
+        return holds(self._kernel.body, meeting)
 
     def _scalar(self, variable: e.Variable) -> str:
         kind = scalar_type(variable)
@@ -265,7 +265,7 @@ def _meetings_in_rounds(statement: s.Statement) -> int:
 
 def _has_uniform(kernel: Kernel) -> bool:
     alone = kernel.workgroup == (1, 1, 1)
-    return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
+    return not alone and holds(kernel.body, s.WorkgroupUniform)
 
 
 def turn_bytes(array: Array) -> int:

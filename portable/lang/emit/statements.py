@@ -18,7 +18,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import linear_id
 from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array, ValueType, Vector
-from portable.lang.ir.walks import all_statements
+from portable.lang.ir.walks import of_kind
 from portable.lang.passes.delays import FACTORS
 from portable.lang.passes.sub_groups import active_items
 
@@ -219,7 +219,7 @@ class Statements:
         By a shuffle, so that NVIDIA's compiler sees that it is the same in a sub-group: where
         work-items may have gone apart, it moves no instructions across later shuffles.
         """
-        barriers = [x for x in all_statements(self.context.kernel.body) if isinstance(x, s.Barrier)]
+        barriers = list(of_kind(self.context.kernel.body, s.Barrier))
         if _FIRST not in self.dialect.instructions or not any(x.meeting for x in barriers):
             return
         size = e.Const(self.context.kernel.sub_group_size, self._index())

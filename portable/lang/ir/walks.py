@@ -6,7 +6,8 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from operator import is_
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, TypeVar
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -14,6 +15,7 @@ from portable.lang.ir.expressions import FieldsOf, Role, Variable, fields_of
 from portable.lang.ir.statements import BLOCKS, USED
 from portable.lang.ir.types import Array
 
+_Kind = TypeVar("_Kind", bound=s.Statement)
 _HOLDERS: Final = ("Expression", "Variable")
 
 
@@ -86,6 +88,16 @@ def all_statements(block: s.Block) -> Iterator[s.Statement]:
         if names := BLOCKS[type(statement)]:
             for name in reversed(names):
                 waiting += reversed(getattr(statement, name))
+
+
+def of_kind(block: s.Block, kind: type[_Kind]) -> Iterator[_Kind]:
+    """The statements of a class in a block and the blocks in it, in the order of the text."""
+    return (x for x in all_statements(block) if isinstance(x, kind))
+
+
+def holds(block: s.Block, kind: type[s.Statement] | tuple[type, ...] | UnionType) -> bool:
+    """Whether a statement of a class, or of one of several, is in a block or the blocks in it."""
+    return any(isinstance(x, kind) for x in all_statements(block))
 
 
 def all_expressions(block: s.Block) -> Iterator[e.Expression]:

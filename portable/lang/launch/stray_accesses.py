@@ -15,7 +15,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.pipeline import Pipeline
 from portable.lang.ir.types import Array
-from portable.lang.ir.walks import all_statements, operands, subexpressions
+from portable.lang.ir.walks import all_statements, holds, operands, subexpressions
 
 
 class Stray(NamedTuple):
@@ -96,7 +96,7 @@ class _Walk:
         for block in x.blocks():
             self.always = False
             within = self.block(block, inner)
-            if any(isinstance(y, s.Return | s.Break | s.Continue) for y in all_statements(block)):
+            if holds(block, s.Return | s.Break | s.Continue):
                 after, always = after | within, False
         self.always = always
         return after

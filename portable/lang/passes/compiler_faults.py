@@ -135,7 +135,7 @@ def unknown_ones(dtype: DType) -> e.Expression:
 
 def keep_negations(kernel: Kernel) -> Kernel:
     """The kernel with no product that could turn out to be a negative, if it has barriers."""
-    if not any(isinstance(x, s.Barrier) for x in walks.all_statements(kernel.body)):
+    if not walks.holds(kernel.body, s.Barrier):
         return kernel
     return _with(kernel, partial(_kept, fastmath=kernel.options.fastmath))
 

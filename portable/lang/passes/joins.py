@@ -36,7 +36,7 @@ def meet_after_barriers(kernel: Kernel) -> Kernel:
 
 def meets(block: s.Block) -> bool:
     """Whether all work-items meet anywhere in a block."""
-    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in walks.all_statements(block))
+    return walks.holds(block, s.Barrier | s.WorkgroupUniform)
 
 
 def _joined(statement: s.Statement) -> s.Block:

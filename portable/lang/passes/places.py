@@ -26,7 +26,7 @@ def launched_flat(kernel: Kernel, semantics: Semantics) -> Kernel:
 def _needs_flat(kernel: Kernel) -> bool:
     """Whether sub-groups are used in a workgroup whose rows they do not divide."""
     size, (x, y, z) = kernel.sub_group_size, kernel.workgroup
-    used = any(isinstance(statement, s.SubGroup) for statement in walks.all_statements(kernel.body))
+    used = walks.holds(kernel.body, s.SubGroup)
     return used and size > 1 and y * z > 1 and x % size != 0
 
 

@@ -36,7 +36,7 @@ _SOURCES: Final[dict[str, e.BinaryOp]] = {
 
 def lower_sub_groups(kernel: Kernel, bindings: Bindings) -> Kernel:
     """The kernel with no sub-group operation but ``shuffle``, of numbers, from inside."""
-    if not any(isinstance(x, s.SubGroup) for x in walks.all_statements(kernel.body)):
+    if not walks.holds(kernel.body, s.SubGroup):
         return kernel
     lowering = _SubGroups(kernel, bindings)
     return replace(kernel, body=walks.map_block(kernel.body, lowering.statement))

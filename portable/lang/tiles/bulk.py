@@ -18,13 +18,13 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.nodes import scalar_type
 from portable.lang.ir.types import Array
-from portable.lang.ir.walks import all_statements, map_block
+from portable.lang.ir.walks import map_block, of_kind
 
 
 def lower_bulk(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel without `BulkCopy` and `BulkWait`."""
-    copies = [x for x in all_statements(kernel.body) if isinstance(x, s.BulkCopy)]
-    waits = [x for x in all_statements(kernel.body) if isinstance(x, s.BulkWait)]
+    copies = list(of_kind(kernel.body, s.BulkCopy))
+    waits = list(of_kind(kernel.body, s.BulkWait))
     if not copies and not waits:
         return kernel
     if "bulk" not in capabilities.async_copy:
@@ -105,7 +105,7 @@ class _Bulk:
             return ()
         body.append(s.Instruction("mbarrier.init_fence", loc))
         made = (s.If(self._first(), tuple(body), (), loc), s.Barrier(loc))
-        waits = [x for x in all_statements(self._kernel.body) if isinstance(x, s.BulkWait)]
+        waits = list(of_kind(self._kernel.body, s.BulkWait))
         return (*made, self._own_sub_group()) if any(x.meeting for x in waits) else made
 
     def statement(self, x: s.Statement) -> s.Block:

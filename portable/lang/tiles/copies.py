@@ -20,7 +20,7 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel, linear_local_id
 from portable.lang.ir.nodes import both, scalar_type
 from portable.lang.ir.types import LANES, vector_type
-from portable.lang.ir.walks import all_statements, map_block, map_blocks
+from portable.lang.ir.walks import holds, map_block, map_blocks
 from portable.lang.tiles.bulk import lower_bulk
 from portable.lang.tiles.lanes import divided, remainder
 from portable.lang.tiles.strategy import kept_dims
@@ -42,12 +42,12 @@ def lower_copies(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     capabilities : Capabilities
         Of the device.
     """
-    if not any(isinstance(x, _COPIES) for x in all_statements(kernel.body)):
+    if not holds(kernel.body, _COPIES):
         return kernel
     kernel = lower_bulk(kernel, capabilities)
     lowering = _Lowering(kernel, capabilities)
     body = lowering.block(kernel.body)
-    started = any(isinstance(x, s.CopyVector) for x in all_statements(body))
+    started = holds(body, s.CopyVector)
     body = map_block(body, lambda x: _completion(x, started))
     return replace(kernel, body=body)
 

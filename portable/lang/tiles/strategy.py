@@ -13,7 +13,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.nodes import constant_of
 from portable.lang.ir.pipeline import Pipeline, in_rounds
 from portable.lang.ir.types import Array, Fragment, Layout, Use, chunk_bytes
-from portable.lang.ir.walks import all_statements
+from portable.lang.ir.walks import all_statements, of_kind
 from portable.lang.tiles.work import Work
 
 # Groups fragments that products connect, and finds the local arrays that are their operands.
@@ -85,7 +85,7 @@ def covers(region: Region) -> bool:
 
 def parts_of(fragments: tuple[Fragment, ...], body: s.Block) -> list[Part]:
     """The fragments of a kernel in connected parts, in the order of declaration."""
-    multiplies = [x for x in all_statements(body) if isinstance(x, s.Multiply)]
+    multiplies = list(of_kind(body, s.Multiply))
     groups: list[set[Fragment | Array]] = [{fragment} for fragment in fragments]
     mapped = [x for x in all_statements(body) if isinstance(x, s.ForElements) and x.partners]
     for x in (*multiplies, *mapped):

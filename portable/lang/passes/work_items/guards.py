@@ -238,7 +238,7 @@ def _is_wider(old: object, new: object) -> bool:
 
 
 def _touches(block: s.Block) -> bool:
-    return any(isinstance(x, s.Load | s.Store) for x in walks.all_statements(block))
+    return walks.holds(block, s.Load | s.Store)
 
 
 def _early_ends_as_guards(body: s.Block) -> s.Block:

@@ -75,7 +75,7 @@ def leaves(block: s.Block) -> bool:
 
 def returns(block: s.Block) -> bool:
     """Whether a block may end a work-item."""
-    return any(isinstance(x, s.Return) for x in walks.all_statements(block))
+    return walks.holds(block, s.Return)
 
 
 def _is_quiet(x: s.Statement) -> bool:
