@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,6 +122,34 @@ def test_shuffles_of_some_sub_groups_are_refused_there() -> None:
     assert _adjoint(*case, capabilities)
     with pytest.raises(KernelError, match=r"(?s)may not be reached.*called at .*test_compiled.py"):
         _adjoint(*case, replace(capabilities, faults=INTEL_CPU))
+
+
+_PROGRAM = """
+from hashlib import sha256
+from portable.lang.emit import generate
+from tests.gradients.test_compiled import CUDA, _adjoint
+from tests.gradients.test_users_kernels import CASES
+case = CASES["units of a long short-term memory"]
+made = _adjoint(case.kernel, case.key, case.arguments, case.constants, CUDA)
+print(sha256("".join(generate(ir, CUDA).source for ir in made).encode()).hexdigest())
+"""
+
+
+def test_adjoints_are_the_same_in_each_process() -> None:
+    """Else what another one compiled would not be found on the disk."""
+    root = Path(__file__).parents[2]
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
 
 
 def _adjoint(

@@ -98,21 +98,23 @@ def tree_softmax(x, out):
     v = x[row, lane] * 5
     s[lane] = v
     kl.barrier()
-    for level in range(3):
-        h = 4 >> level
+    h = 4
+    while h > 0:
         if lane < h:
             s[lane] = kl.maximum(s[lane], s[lane + h])
         kl.barrier()
+        h //= 2
     top = s[0]
     kl.barrier()
     w = kl.exp(v - top)
     s[lane] = w
     kl.barrier()
-    for level in range(3):
-        h = 4 >> level
+    h = 4
+    while h > 0:
         if lane < h:
             s[lane] += s[lane + h]
         kl.barrier()
+        h //= 2
     out[row, lane] = w / s[0]
 
 
@@ -226,7 +228,7 @@ def converge(x, out):
     v = x[row, lane]
     change = 1.0
     rounds = 0
-    while True:
+    while change > 0.02 and rounds < 20:
         s[lane] = v
         kl.barrier()
         new = 0.5 * v + 0.25 * (s[(lane + 1) % 8] + s[(lane + 7) % 8]) * s[lane]
@@ -234,8 +236,13 @@ def converge(x, out):
         v = new
         rounds += 1
         kl.barrier()
-        if kl.workgroup_uniform(change < 0.02 or rounds >= 20):
-            break
+        if rounds % 2 == 0:
+            continue
+        for k in range(rounds):
+            s[lane] = v + 0.1 * k
+            kl.barrier()
+            v += 0.05 * s[lane ^ 1]
+            kl.barrier()
     out[row, lane] = v + rounds
 
 

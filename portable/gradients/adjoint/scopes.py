@@ -68,7 +68,7 @@ def _look(
     for x in block:
         variables = {v.name: v for v in x.binds()}
         for y in walks.operands(x):
-            for name in walks.names_in(y) - variables.keys():
+            for name in sorted(walks.names_in(y) - variables.keys()):  # alike in each process
                 if name in bound and name not in here:
                     escaping[name] = bound[name]
         bound.update(variables)

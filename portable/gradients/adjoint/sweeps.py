@@ -203,7 +203,7 @@ class Sweeps:
             if isinstance(x, s.If):
                 then = self._walk(x.then, level, rounds)
                 orelse = self._walk(x.orelse, level, rounds)
-                out.append(s.If(level.of(x.condition), then, orelse, x.loc))
+                out.append(s.If(_alike(level.of(x.condition), x), then, orelse, x.loc))
             elif isinstance(x, Rounds):
                 out += rounds(x, level)
             elif not isinstance(x, _FORWARD_ONLY):
@@ -283,11 +283,11 @@ class Sweeps:
             var = inner.env[x.var.name] = self._names.variable(x.var.name, x.var.type)
         made = body(inner)
         if x.going is not None:
-            ended = e.Unary("not", x.going)
+            ended = _alike(e.Unary("not", x.going), x)
             made = (*made, s.If(ended, (s.Break(x.loc),), (), x.loc))
         if var is None or x.bounds is None:
             return s.Loop(made, x.loc)
-        start, stop, step = map(level.of, x.bounds)
+        start, stop, step = (_alike(level.of(y), x) for y in x.bounds)
         return s.For(var, start, stop, step, made, x.loc, x.unroll)
 
     # -- backwards -------------------------------------------------------------------------
@@ -346,7 +346,8 @@ class Sweeps:
             case s.If():
                 then = self._backwards(x.then, level)
                 orelse = self._backwards(x.orelse, level)
-                return (s.If(level.of(x.condition), then, orelse, x.loc),) if then or orelse else ()
+                condition = _alike(level.of(x.condition), x)
+                return (s.If(condition, then, orelse, x.loc),) if then or orelse else ()
             case Rounds():
                 return self._back_rounds(x, level)
             case s.SubGroup() | s.WorkgroupUniform() | s.WorkgroupReduce():
@@ -428,7 +429,8 @@ class Sweeps:
         number = self._names.variable("round", kind)
         first = self._counter(x, level, made.var, number, count)
         body = (*first, *self._stack.pop(made.kept, x.loc), *made.body)
-        return (s.For(number, zero(kind), count, e.Const(1, kind), body, x.loc, x.unroll),)
+        stop = _alike(count, x)
+        return (s.For(number, zero(kind), stop, e.Const(1, kind), body, x.loc, x.unroll),)
 
     def _counter(
         self,
@@ -447,6 +449,19 @@ class Sweeps:
         number_here = last if kind is var.type else e.Cast(last, var.type)
         value = e.Binary("add", start, e.Binary("mul", number_here, step))
         return (s.Let(var, value, x.loc),)
+
+
+def _alike(value: e.Expression, x: s.If | Rounds) -> e.Expression:
+    """A condition of something, or how often it goes round, as it was proven to be in the kernel.
+
+    What is the same for a workgroup that does something together there is so on the way back, too,
+    where it comes from what rounds keep.
+    """
+    if isinstance(value, e.Const) or all(
+        y.together() != "workgroup" for y in walks.all_statements((x,))
+    ):
+        return value
+    return e.AssumeUniform(value)
 
 
 def _may_meet(x: s.Statement, cleared: Sequence[s.Store]) -> bool:
