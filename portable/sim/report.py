@@ -123,7 +123,7 @@ def race(w: Group, access: Touch, kind: str, collision: Collision) -> errors.Rac
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.memory.AccessKind`.
+        As of `portable.sim.shadow.AccessKind`.
     collision : Collision
         With what.
     """
@@ -167,7 +167,7 @@ def in_flight(
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.memory.AccessKind`.
+        As of `portable.sim.shadow.AccessKind`.
     position : int
         Among the granules of the access.
     beside, what : Touch, str
@@ -317,7 +317,7 @@ def unfenced(
     w : Group
     access : Touch
     kind : str
-        As of `portable.sim.memory.AccessKind`.
+        As of `portable.sim.shadow.AccessKind`.
     position : int
         Among the granules of the access.
     thread, site : int
