@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from portable import dtypes
-from portable.backend import Capabilities, Program
+from portable.backend import Capabilities, Program, profiles
 from portable.linalg.dense.kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense.panel_kernels import factor_panel
 from portable.linalg.dense.reduction import apply_reflectors
@@ -102,3 +102,11 @@ def test_a_layout_is_the_very_same_for_the_same_choice() -> None:
     once, twice = (dense_shape(dict(choice), 32, dtypes.float32, CUDA) for _ in range(2))
     assert once is twice
     assert once is not dense_shape({**choice, "STRIP": 16}, 32, dtypes.float32, CUDA)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bands_are_as_wide_through_another_driver(dtype: str) -> None:
+    """NVIDIA's OpenCL takes more local memory than it tells of, which is seen by trying."""
+    kind, seen = dtypes.dtype(dtype), profiles.load("nvidia-opencl").capabilities
+    for n in (1024, 4096, 8192):
+        assert tuned(kind, n, seen) == tuned(kind, n, CUDA)

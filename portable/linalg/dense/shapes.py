@@ -105,7 +105,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     panel, fan, strip = choice["PANEL"], choice["FAN"], choice["STRIP"]
     if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != capabilities.single_work_items:
         return False
-    room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    room = capabilities.local_memory_most
     if capabilities.single_work_items:
         return elements_alone(panel, fan, strip) * dtype.itemsize <= room
     needed = local_elements(panel, fan, strip, _padding(dtype, capabilities)) * dtype.itemsize

@@ -130,5 +130,4 @@ def rotation_shape(shape: RotationShape, kind: DType, can: Capabilities) -> Rota
 
 def _placed(shape: RotationShape, kind: DType, can: Capabilities) -> RotationShape:
     """In local memory, if it fits there."""
-    room = max(can.local_memory, can.local_memory_opt_in)
-    return replace(shape, held=shape.local_bytes(kind) <= room)
+    return replace(shape, held=shape.local_bytes(kind) <= can.local_memory_most)

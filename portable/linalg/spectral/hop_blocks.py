@@ -141,7 +141,7 @@ def _layout(shape: DenseShape, b: int, columns: int, kind: DType, can: Capabilit
     """Strips that are as wide as two workgroups find room for, and not few."""
     shape = replace(shape, panel=_group(b), fan=_RATIO + 1, climb=False)
     rows, reflectors = _PAIR + _RATIO + 1, 4 * shape.fan * (shape.panel + shape.padding)
-    most = max(can.local_memory, can.local_memory_opt_in)
+    most = can.local_memory_most
 
     def fits(strip: int) -> bool:
         elements = shape.panel * (rows * strip + reflectors)
