@@ -14,7 +14,7 @@ from portable.backend.capabilities import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import Asked, EpilogueKind, launches
-from portable.linalg.products.model import Product
+from portable.linalg.products.model import Product, predicted
 from portable.linalg.products.tuning import candidates, schemes
 from tests.support.compilers import CUDA
 
@@ -171,3 +171,14 @@ def test_few_tiles_of_long_sums_are_cut_for_all_compute_units() -> None:
         assert parts > units // 2
         _, parts = schemes(device, kind, "auto", Product(1024, 1024, 1024))[0]
         assert parts <= 16
+
+
+def test_beside_other_work_tiles_are_for_the_units_that_are_left() -> None:
+    """Those that fill one round of all units would take two."""
+    device = portable.device("simulator:h200")
+    alone, beside = (Product(256, 7680, 8192, taken=units) for units in (0, 48))
+    times = [
+        predicted(*schemes(device, float32, "auto", x)[0], beside, float32, device.capabilities)
+        for x in (alone, beside)
+    ]
+    assert times[1] < 0.9 * times[0]

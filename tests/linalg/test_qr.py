@@ -12,8 +12,11 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import lstsq, lu_factor, qr
-from portable.linalg.factorisations import holding
+from portable.linalg.factorisations import holding, reflectors
 from portable.linalg.factorisations import qr as module
+from portable.linalg.products import launches
+from portable.linalg.products.model import Product
+from portable.linalg.products.tuning import schemes
 from portable.sim import checks
 from tests.linalg.systems import DTYPES, adjoint, crossed, on, random, ratio, square_matrices
 from tests.linalg.test_lu import check_factors
@@ -255,3 +258,17 @@ def test_tall_matrices_by_rows(
     a = ((np.linalg.qr(random(shape, "float64"))[0] * sizes) @ right).astype("float32")
     device = portable.device("simulator:h200")
     check(a, *on(device, qr, a))
+
+
+def test_products_beside_panels_leave_them_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = set()
+
+    def noted(device: Device, kind: Any, algorithm: str, product: Product, *more: Any) -> Any:
+        taken.add(product.taken)
+        return schemes(device, kind, algorithm, product, *more)
+
+    monkeypatch.setattr(launches, "schemes", noted)
+    monkeypatch.setattr(reflectors, "WIDE", 16)
+    a = random((53, 53), "float32")
+    check(a, *on(portable.device("simulator:h200"), qr, a))
+    assert taken == {0, 1}

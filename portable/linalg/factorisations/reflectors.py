@@ -22,6 +22,7 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
 )
 from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices, start_factor
 from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.products.plan import beside_work
 from portable.tune.ways import Way, Ways
 
 _LINE: Final = 64
@@ -151,6 +152,10 @@ class Triangularisation(ABC):
     def whole(self, first: int) -> int:
         """Columns from a place on whose T is made with their reflectors."""
 
+    def units(self, first: int, stop: int) -> int:
+        """Compute units that the making of a block has."""
+        return 0
+
     def reflect(self, first: int, stop: int) -> None:
         """Makes the reflectors of a block by panels, of which each changes those after it."""
         for start in range(first, stop, self.panel):
@@ -192,7 +197,8 @@ class Triangularisation(ABC):
             self.change(first, stop, (stop, following), 0)
 
         def far(first: int, stop: int, following: int) -> None:
-            self.change(first, stop, (following, n), 1)
+            with beside_work(self.units(stop, following)):
+                self.change(first, stop, (following, n), 1)
 
         def make(first: int, stop: int) -> None:
             self.reflect(first, stop)
@@ -254,6 +260,15 @@ class _InRegisters(Triangularisation):
             (first, stop, first % reflectors.wide, number, workers),
             HOLDING=holding, TEAMS=teams,
         )  # fmt: skip
+
+    def units(self, first: int, stop: int) -> int:
+        """Of panels one after the other: those of the first one's slices, at most half of all."""
+        if first == stop:
+            return 0
+        last = min(first + self.panel, stop)
+        holding = self.share.holding(int(self.work.shape[1]) - first)
+        workers = int(self.work.shape[0]) * self.share.workers(last - first, holding)
+        return min(workers, self.reflectors.device.capabilities.compute_units // 2)
 
     def whole(self, first: int) -> int:
         """Those of a slice."""

@@ -51,6 +51,7 @@ from portable.linalg.products.plan import (
     Precision,
     Wanted,
     planned,
+    taken_units,
 )
 from portable.linalg.products.rows import in_rows
 from portable.namespace import device_of_arrays, on_device
@@ -140,7 +141,7 @@ def gemm(
     alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
     beta = beta if type(beta) is float else _factor("beta", beta)
     function = activation if activation is None else settled(activation)
-    call_key = beta != 0, function, *options.items()
+    call_key = beta != 0, function, taken_units.get(), *options.items()
     arrays, factors = (a, b, c, bias), (alpha, beta)
     return cached_call(_CALLS, arrays, out, call_key, factors, recent_state(), _made)  # type: ignore[no-any-return]
 
@@ -293,7 +294,8 @@ def _wanted(beta: float, activation: Any, options: Options) -> Wanted:
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}; gemm has {', '.join(PRECISIONS)}")
     sum_in = None if accumulate is None else dtype(accumulate)
-    return Wanted(bool(beta), activation_of(activation, "gemm"), sum_in, algorithm, precision)
+    function, taken = activation_of(activation, "gemm"), taken_units.get()
+    return Wanted(bool(beta), function, sum_in, algorithm, precision, taken)
 
 
 def _factor(name: str, x: Any) -> float:
@@ -313,7 +315,7 @@ def _made(
 ) -> Any:
     """The product of arrays as `gemm` is given them."""
     a, b, c, bias = arrays
-    given, (_, activation, *rest) = _Given(alpha, a, b, beta, c, bias, out), call_key
+    given, (_, activation, _, *rest) = _Given(alpha, a, b, beta, c, bias, out), call_key
     options = cast(Options, dict(rest))
     if any(map(is_other, (*arrays, out))):
         by_name = given._asdict()

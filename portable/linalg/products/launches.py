@@ -199,6 +199,8 @@ class Asked(NamedTuple):
         Whether the columns of `b` are contiguous, not its rows.
     beside : EpilogueKind
         What is done to sums of products.
+    taken : int
+        Compute units that other work has meanwhile.
     """
 
     device: Device
@@ -209,6 +211,7 @@ class Asked(NamedTuple):
     constants: dict[str, Any]
     b_columns: bool
     beside: EpilogueKind = _NOTHING
+    taken: int = 0
 
     @property
     def best(self) -> bool:
@@ -219,7 +222,7 @@ class Asked(NamedTuple):
     def product(self) -> Product:
         """The extents."""
         *lead, m, n = self.shape
-        return Product(m, n, self.k, prod(lead), self.beside.biased)
+        return Product(m, n, self.k, prod(lead), self.beside.biased, self.taken)
 
 
 def launches(asked: Asked) -> Iterator[TileLaunch]:
@@ -299,8 +302,8 @@ def wide_launch(
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
-    device, kind, shape, k, algorithm, _, b_columns, beside = asked
-    constants, product = asked.constants, asked.product
+    device, kind, shape, k, algorithm, constants, b_columns, beside, _ = asked
+    product = asked.product
     by_blocks = algorithm == "blocks"
     least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
     for choice, parts in schemes(device, kind, algorithm, product, b_columns):

@@ -82,13 +82,17 @@ _ROUNDS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is multiplied: `batch` times M x K by K x N, perhaps `biased` on its way to memory."""
+    """What is multiplied: `batch` times M x K by K x N, perhaps `biased` on its way to memory.
+
+    Other work has `taken` compute units meanwhile.
+    """
 
     m: int
     n: int
     k: int
     batch: int = 1
     biased: bool = False
+    taken: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +184,7 @@ def predicted(
         Of the device.
     """
     rates = rates_of(choice, dtype, capabilities)
-    compute_units = max(1, capabilities.compute_units)
+    compute_units = _free_units(product, capabilities)
     tiles = _tiles(choice, product) * parts
     shares = shares_out(choice)
     each = tiles / compute_units if shares else -(-tiles // compute_units)
@@ -279,14 +283,19 @@ def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -
     capabilities : Capabilities
         Of the device, which has enough to do with so many tiles.
     """
-    most = _ROUNDS * max(1, capabilities.compute_units)
+    units = _free_units(product, capabilities)
+    most = _ROUNDS * units
     for parts in (1,) if shares_out(choice) else PARTS:
         deep = product.k >= parts * _DEEPEST * choice["BK"]
         tiles = _tiles(choice, product)
-        if parts > _USUAL and tiles * _USUAL >= capabilities.compute_units:
+        if parts > _USUAL and tiles * _USUAL >= units:
             return
         if parts == 1 or (deep and tiles * parts <= most):
             yield parts
+
+
+def _free_units(product: Product, capabilities: Capabilities) -> int:
+    return max(1, capabilities.compute_units - product.taken)
 
 
 def _tiles(choice: Parameters, product: Product) -> int:

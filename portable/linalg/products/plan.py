@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
@@ -56,6 +59,8 @@ class Wanted(NamedTuple):
         One of `ALGORITHMS`.
     precision : str
         One of `PRECISIONS`, or "blocks" where factors are of blocks (`Tiling.by_blocks`).
+    taken : int
+        Compute units that other work has meanwhile.
     """
 
     reads_c: bool
@@ -63,6 +68,21 @@ class Wanted(NamedTuple):
     accumulate: DType | None
     algorithm: Algorithm
     precision: Precision | Literal["blocks"] = "full"
+    taken: int = 0
+
+
+taken_units: Final[ContextVar[int]] = ContextVar("taken units", default=0)
+"""Of products that are asked for where other work has compute units meanwhile."""
+
+
+@contextmanager
+def beside_work(units: int) -> Iterator[None]:
+    """Products in here are planned for a device of which other work has so many compute units."""
+    token = taken_units.set(units)
+    try:
+        yield
+    finally:
+        taken_units.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +150,8 @@ def planned(
     if wanted.precision == "blocks":
         algorithm = constants["SPLIT"] = wanted.precision
     beside = EpilogueKind(wanted.reads_c, bias is not None)
-    tried = launches(Asked(device, kind, shape, k, algorithm, constants, b_columns, beside))
+    asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside, wanted.taken)
+    tried = launches(asked)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)

@@ -22,6 +22,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.lang.launch.launch import Launcher
 from portable.linalg.products.gemm import gemm, prepare_gemm
+from portable.linalg.products.plan import beside_work, taken_units
 from portable.system.isolation import collected_later, usable_cores
 
 _KEPT: Final = 8
@@ -259,8 +260,14 @@ class _Builder(_Recorder):
     def product(self, args: Any, kwargs: Any) -> None:
         """Notes a product, whose extents decide on what is launched."""
         extents = tuple(kwargs["out"].shape), args[0].shape[-1]
-        key = _form(args[0]), _form(args[1]), extents, kwargs["beta"] != 0
-        self._note(self.steps, key, partial(prepare_gemm, *args, **kwargs))
+        taken = taken_units.get()
+        key = _form(args[0]), _form(args[1]), extents, kwargs["beta"] != 0, taken
+
+        def step() -> None:
+            with beside_work(taken):
+                prepare_gemm(*args, **kwargs)
+
+        self._note(self.steps, key, step)
 
     def _note(
         self, steps: list[Callable[[], object]], key: Hashable, step: Callable[[], object]
