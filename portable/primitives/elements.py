@@ -6,7 +6,6 @@ tuples or structs of numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -85,13 +84,11 @@ class Elements:
         """The array, if there is one."""
         return self.arrays[0]
 
-    def given(self) -> Any:
-        """The libraries' arrays, in a struct or tuple if there are several."""
-        return _joined(self.kind, [released(x) for x in self.arrays])
 
-
-def _joined(kind: Any, items: Sequence[Any]) -> Any:
-    return items[0] if kind is None else instance(kind, tuple(items))
+def given_back(results: Storage | tuple[Storage, ...], kind: Any) -> Any:
+    """The libraries' arrays for what a plan gave, in a struct or tuple of `Elements`' kind."""
+    parts = results if isinstance(results, tuple) else (results,)
+    return released(parts[0]) if kind is None else instance(kind, tuple(map(released, parts)))
 
 
 def typed(x: Any, like: DType) -> Any:

@@ -18,7 +18,7 @@ from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.operands import normalized_axes, number_for, operation, promoted
 from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Borrowed, Storage, released, stored
-from portable.primitives.elements import Elements, How, map_elements
+from portable.primitives.elements import Elements, How, given_back, map_elements
 from portable.primitives.maps.elementwise import applied
 from portable.primitives.maps.work import conversion_to
 
@@ -61,7 +61,7 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     how = how_to_map(function, given.kind, dtype)
     kinds = tuple(dtypes.dtype(d) for d in (items_of(dtype) if how.total else (dtype,)))
     result = _mapped.run(given.arrays, how, kinds)
-    return Elements(result if isinstance(result, tuple) else (result,), how.total).given()
+    return given_back(result, how.total)
 
 
 def how_to_map(function: Any, given: Any, dtype: Any) -> How:

@@ -29,7 +29,7 @@ from portable.primitives.base.operands import (
 )
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, new
-from portable.primitives.elements import Elements, How, kinds_of, reduce_elements, typed
+from portable.primitives.elements import Elements, How, given_back, kinds_of, reduce_elements, typed
 from portable.primitives.mapping import filled
 from portable.primitives.reductions.axis import cut, reduced
 from portable.primitives.reductions.kernels import segments_by_item, segments_by_workgroup
@@ -276,11 +276,11 @@ def reduce(
     axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
     results = _reduced.run(given.arrays, totals, axes)
-    results = results if isinstance(results, tuple) else (results,)
     if keepdims:
         shape = reduced_shape(given.shape, axes, keepdims=True)
-        results = tuple(y.shaped(shape) for y in results)
-    return Elements(results, totals.kind).given()
+        parts = results if isinstance(results, tuple) else (results,)
+        results = tuple(y.shaped(shape) for y in parts)
+    return given_back(results, totals.kind)
 
 
 def _write_reduce(

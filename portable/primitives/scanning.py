@@ -13,7 +13,7 @@ from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.operands import collapsed, normalized_axis, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.elements import Elements, How, Scan, scan_elements
+from portable.primitives.elements import Elements, How, Scan, given_back, scan_elements
 from portable.primitives.reducing import Totals, totals_of
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
@@ -99,7 +99,7 @@ def scan(
     dim = normalized_axis(axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
     sums = _scanned.run(given.arrays, totals, dim, bool(inclusive))
-    return Elements(sums if isinstance(sums, tuple) else (sums,), totals.kind).given()
+    return given_back(sums, totals.kind)
 
 
 def _write_scan(

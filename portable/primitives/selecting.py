@@ -10,7 +10,7 @@ from portable.namespace import device_of_arrays
 from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.storage import Storage, released, stored
-from portable.primitives.elements import Elements
+from portable.primitives.elements import Elements, given_back
 from portable.primitives.mapping import map as mapped
 from portable.primitives.mapping import transpose
 from portable.primitives.masks.compaction import compacted
@@ -131,7 +131,7 @@ def compact(x: Any, keep: Any) -> Any:
     if mask.shape != given.shape:
         raise ShapeError(f"compact of shape {given.shape} by a mask of shape {mask.shape}")
     kept = [compacted(_in_line(mask), _in_line(a)) for a in given.arrays]
-    return Elements(tuple(kept), given.kind).given()
+    return given_back(tuple(kept), given.kind)
 
 
 def _in_line(x: Storage) -> Storage:

@@ -14,7 +14,7 @@ from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.operands import normalized_axis
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, released, stored
-from portable.primitives.elements import Elements
+from portable.primitives.elements import Elements, given_back
 from portable.primitives.maps.elementwise import recorded
 from portable.primitives.maps.work import conversion_to
 from portable.primitives.moves.gathering import gather_along
@@ -135,7 +135,7 @@ def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = Fa
     given = Elements.of("sort_by_key", (keys, *((values,) if kind is None else items_of(values))))
     dim = normalized_axis(axis, len(given.shape))
     first, *moved = _sorted_by_key.run(given.arrays, dim, bool(descending))
-    return released(first), Elements(tuple(moved), kind).given()
+    return released(first), given_back(tuple(moved), kind)
 
 
 def _write_by_key(
