@@ -309,8 +309,14 @@ class CSR:
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)
-        """The transposed matrix, its numbers sorted by columns anew."""
+        """The transposed matrix, its numbers sorted by columns anew.
+
+        On processors they are when `data`, `columns` or `offsets` are first asked for: products
+        with vectors need none.
+        """
         m, n = self.shape
+        if self._adds_by_columns:
+            return _Transposed(self)
         return CSR(*algebra.transposed(self._parts, n), (n, m), check=False)
 
     def astype(self, dtype: Any) -> CSR:
@@ -468,3 +474,31 @@ def _same_shape(a: CSR, b: Any) -> None:
         )
     if a.shape != b.shape:
         raise ShapeError(f"the sum of sparse matrices of shapes {a.shape} and {b.shape}")
+
+
+class _Transposed(CSR):
+    """A transposed matrix whose arrays are made at their first use.
+
+    Parameters
+    ----------
+    origin : CSR
+        What is transposed. Its arrays are this one's as long as there are no others.
+    """
+
+    def __init__(self, origin: CSR) -> None:
+        self.shape = origin.shape[1], origin.shape[0]
+        self._shares = {}
+        self._origin = origin._with(origin.data)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in products.Rows._fields:
+            return super().__getattr__(name)
+        parts = algebra.transposed(self._origin._parts, self.shape[0])
+        self.__dict__.update(parts._asdict())
+        return self.__dict__[name]
+
+    def __matmul__(self, x: Any) -> Any:
+        by_vector = len(getattr(x, "shape", ())) == 1 and x.shape[0] == self.shape[1]
+        if by_vector and "data" not in self.__dict__ and self._origin._adds_by_columns:
+            return self._origin.__rmatmul__(x)
+        return super().__matmul__(x)

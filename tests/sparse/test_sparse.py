@@ -307,5 +307,10 @@ def test_vectors_times_a_matrix(device: Device, shape: tuple[int, int, float], k
     found = pt.to_numpy(sparse.__rmatmul__(pt.asarray(x, device=device.for_arrays())))
     assert found.dtype == np.dtype(kind)
     np.testing.assert_array_equal(found, (x @ a).astype(kind))
+    turned = sparse.T
+    for _ in range(2):  # without arrays of its own, and with them
+        found = pt.to_numpy(turned @ pt.asarray(x, device=device.for_arrays()))
+        np.testing.assert_array_equal(found, (a.T @ x).astype(kind))
+        assert (turned.nnz, turned.T.shape) == (a.nnz, a.shape)
     sums = np.asarray(a.sum(axis=0)).reshape(-1)
     np.testing.assert_array_equal(pt.to_numpy(sparse.sum(axis=0)), sums)
