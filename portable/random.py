@@ -175,6 +175,10 @@ def _calls(**ours: str) -> Callable[[Callable[_Parameters, Any]], Callable[_Para
 
 
 _WORDS: Final = 2**64
+_RARE: Final = 16
+"""One of so many elements is chosen at most where those that come again are left out."""
+_SPARE: Final = 8
+"""One number in so many, and so many, are drawn beyond those that are wanted."""
 _STREAMS: Final = 2**32
 
 _UNIFORM: Final = (Floats(random.uniform, scaled, 4), Floats(random.uniform64, scaled, 2))
@@ -486,7 +490,21 @@ class Generator:
             return self.integers(0, n, shape)
         if count > n:
             raise ValueError(f"{count} of {n} elements cannot be chosen without replacing them")
-        return self._namespace().reshape(self._order(n)[:count], shape)
+        few = self._distinct(n, count) if 0 < count * _RARE <= n else self._order(n)[:count]
+        return self._namespace().reshape(few, shape)
+
+    def _distinct(self, n: int, count: int) -> Any:
+        """A few random numbers below `n`: the first so many that come for the first time."""
+        space = self._namespace()
+        drawn = self.integers(0, n, count + count // _SPARE + _SPARE)
+        while True:
+            order = space.argsort(drawn, stable=True)
+            ordered = space.take(drawn, order)
+            other = space.concat([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
+            first = space.sort(order[other])
+            if first.shape[0] >= count:
+                return space.take(drawn, first[:count])
+            drawn = space.concat([drawn, self.integers(0, n, count)])
 
     def _weighted(self, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
         """Random numbers below `n` by the inverse of the sums of their probabilities."""

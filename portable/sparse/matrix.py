@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of_library
 
-from portable import namespace, registry
+from portable import namespace, recording, registry
 from portable.backend import Device
 from portable.dtypes import bool_, dtype
 from portable.errors import DTypeError, ShapeError
@@ -283,6 +283,12 @@ class CSR:
         xp = array_namespace(self.offsets)
         return self.nnz > longest and bool(xp.any(self.offsets[1:] - self.offsets[:-1] > longest))
 
+    @property
+    def _adds_by_columns(self) -> bool:
+        """Whether work-items are alone, so that each adds to sums of its own, off any tape."""
+        alone: bool = self.device.capabilities.single_work_items
+        return alone and recording.current() is None
+
     def _starts(self, size: int) -> Any:
         """Where even shares of rows and numbers begin; None where processors share rows out."""
         if self.device.capabilities.single_work_items:
@@ -303,8 +309,14 @@ class CSR:
 
     @property
     def T(self) -> CSR:  # noqa: N802  (NumPy's and SciPy's name)
-        """The transposed matrix, its numbers sorted by columns anew."""
+        """The transposed matrix, its numbers sorted by columns anew.
+
+        On processors they are when `data`, `columns` or `offsets` are first asked for: products
+        with vectors need none.
+        """
         m, n = self.shape
+        if self._adds_by_columns:
+            return _Transposed(self)
         return CSR(*algebra.transposed(self._parts, n), (n, m), check=False)
 
     def astype(self, dtype: Any) -> CSR:
@@ -353,8 +365,15 @@ class CSR:
         return CSR(*algebra.multiplied(self._parts, other._parts, shape), shape, check=False)
 
     def __rmatmul__(self, x: Any) -> Any:
-        """A vector or dense matrix times this one; the transposed matrix is made for it."""
+        """A vector or dense matrix times this one.
+
+        The transposed matrix is made for it, but where a processor multiplies a vector, whose
+        numbers are added up column by column.
+        """
         xp = array_namespace(x)
+        if x.ndim == 1 and self._adds_by_columns and tuple(x.shape) == (self.shape[0],):
+            _refuse_bools(self.data, x)
+            return products.by_columns(*self._parts, x, self.shape[1])
         return self.T @ x if x.ndim == 1 else xp.matrix_transpose(self.T @ xp.matrix_transpose(x))
 
     def __getitem__(self, index: Any) -> Any:
@@ -402,6 +421,10 @@ class CSR:
         if axis not in (-2, -1, 0, 1):
             raise ValueError(f"axis={axis}; a matrix has 0 (sums of columns) and 1 (of rows)")
         _refuse_bools(self.data)
+        if axis % 2 == 0 and self._adds_by_columns:
+            xp = array_namespace(self.data)
+            one = xp.ones(self.shape[0], dtype=self.data.dtype, device=device_of_library(self.data))
+            return self.__rmatmul__(one)
         rows = self if axis % 2 else self.T
         return segmented_reduce(rows.data, rows.offsets)
 
@@ -451,3 +474,31 @@ def _same_shape(a: CSR, b: Any) -> None:
         )
     if a.shape != b.shape:
         raise ShapeError(f"the sum of sparse matrices of shapes {a.shape} and {b.shape}")
+
+
+class _Transposed(CSR):
+    """A transposed matrix whose arrays are made at their first use.
+
+    Parameters
+    ----------
+    origin : CSR
+        What is transposed. Its arrays are this one's as long as there are no others.
+    """
+
+    def __init__(self, origin: CSR) -> None:
+        self.shape = origin.shape[1], origin.shape[0]
+        self._shares = {}
+        self._origin = origin._with(origin.data)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in products.Rows._fields:
+            return super().__getattr__(name)
+        parts = algebra.transposed(self._origin._parts, self.shape[0])
+        self.__dict__.update(parts._asdict())
+        return self.__dict__[name]
+
+    def __matmul__(self, x: Any) -> Any:
+        by_vector = len(getattr(x, "shape", ())) == 1 and x.shape[0] == self.shape[1]
+        if by_vector and "data" not in self.__dict__ and self._origin._adds_by_columns:
+            return self._origin.__rmatmul__(x)
+        return super().__matmul__(x)

@@ -72,6 +72,25 @@ def csr_share_by_vector(a: Rows, x: kl.Array, out: kl.Array, share: kl.Scalar, *
 
 
 @kernel
+def csr_columns_by_vector(
+    a: Rows, x: kl.Array, parts: kl.Array, share: kl.Scalar, *, ACC: Any
+) -> None:
+    """``parts[item] = x a`` of the rows of an equal `share` of rows and numbers.
+
+    A work-item adds to sums of its own, one for each column, in the order of the numbers.
+    """
+    number = kl.global_id(0)
+    item = kl.cast(number, share.dtype)
+    for column in range(parts.shape[1]):
+        parts[number, column] = 0
+    for row in range(first_row(a.offsets, item * share), first_row(a.offsets, (item + 1) * share)):
+        factor = kl.cast(x[row], ACC)
+        for k in range(a.offsets[row], a.offsets[row + 1]):
+            column = a.columns[k]
+            parts[number, column] = parts[number, column] + kl.cast(a.data[k], ACC) * factor
+
+
+@kernel
 def csr_rows_by_vector(
     a: Rows, x: kl.Array, out: kl.Array, *, ACC: Any, LANES: int, EACH: int
 ) -> None:
@@ -439,6 +458,37 @@ def _made_by_vector(arrays: tuple[Any, ...], *_: Any) -> Any:
         launcher = csr_rows_by_vector[groups(-(-rows * lanes // _WORKGROUP)), _WORKGROUP]
         enqueue(launcher, a, x, out, ACC=acc, LANES=lanes, EACH=each)
     return out
+
+
+@takes_other_libraries
+def by_columns(data: Any, columns: Any, offsets: Any, x: Any, width: int) -> Any:
+    """A vector times a sparse matrix of `width` columns, by work-items that are alone.
+
+    Parameters
+    ----------
+    data, columns, offsets : array
+        The matrix, as of `Rows`.
+    x : array, shape (m,)
+        The vector.
+    width : int
+        How many columns there are.
+
+    Returns
+    -------
+    array, shape (width,)
+        In the common dtype.
+    """
+    device = device_of_arrays(data, columns, offsets, x)
+    kind = operands.promoted(dtype(data.dtype), dtype(x.dtype))
+    numbers = int(data.shape[0])
+    # Sums of each work-item's own, but not more of them than there are numbers.
+    most = max(1, min(device.capabilities.compute_units, numbers // max(width, 1)))
+    items, share = shares(device, int(offsets.shape[0]) - 1 + numbers, most)
+    parts = device.empty((items, width), kind.register)
+    a = Rows(data, columns, offsets)
+    enqueue(csr_columns_by_vector[items, 1], a, x, parts, share, ACC=kind.register)
+    xp = array_namespace(parts)
+    return xp.astype(parts[0] if items == 1 else xp.sum(parts, axis=0), getattr(xp, kind.name))
 
 
 @takes_other_libraries

@@ -128,6 +128,9 @@ def test_permutations(rng: Generator) -> None:
 
 def test_choices(rng: Generator) -> None:
     assert len(set(host(rng.choice(20, (4, 5), replace=False)).reshape(-1).tolist())) == 20
+    few = host(rng.choice(3000, 150, replace=False))  # of which some come again
+    assert len(set(few.tolist())) == 150
+    assert few.min() >= 0 > few.max() - 3000
     assert host(rng.choice(3, 200)).max() == 2
     likely = rng.uniform(3) * 0 + pt.xp(rng._device).asarray(np.array([0, 0.25, 0.75], np.float32))
     counts = np.bincount(host(rng.choice(3, 2000, p=likely)), minlength=3)

@@ -296,3 +296,21 @@ def test_what_is_no_matrix() -> None:
         _ = CSR(data, columns, offsets, (2, 3)) @ np.ones(2, np.float32)
     with pytest.raises(TypeError, match=r"not ndarray; CSR\.from_dense takes arrays"):
         CSR.from_scipy(np.eye(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(0, 5, 0.5), (300, 7, 0.3), (40, 400, 0.1)], ids=str)
+def test_vectors_times_a_matrix(device: Device, shape: tuple[int, int, float], kind: str) -> None:
+    needs(device, kind)
+    a = matrix(*shape, kind)
+    sparse, x = held(device, a, kind), whole(shape[0], kind)
+    found = pt.to_numpy(sparse.__rmatmul__(pt.asarray(x, device=device.for_arrays())))
+    assert found.dtype == np.dtype(kind)
+    np.testing.assert_array_equal(found, (x @ a).astype(kind))
+    turned = sparse.T
+    for _ in range(2):  # without arrays of its own, and with them
+        found = pt.to_numpy(turned @ pt.asarray(x, device=device.for_arrays()))
+        np.testing.assert_array_equal(found, (a.T @ x).astype(kind))
+        assert (turned.nnz, turned.T.shape) == (a.nnz, a.shape)
+    sums = np.asarray(a.sum(axis=0)).reshape(-1)
+    np.testing.assert_array_equal(pt.to_numpy(sparse.sum(axis=0)), sums)
