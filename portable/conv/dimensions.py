@@ -241,9 +241,10 @@ def conv3d(
     """
     device, last, along, how = _of_volumes("conv3d", (x, w, bias), w.shape, options)
     space = device.namespace()
-    images = _side_by_side(space, x, last, along)
+    images = _side_by_side(device, x, last, along)
     result = conv2d(images, _flat(space, w), bias=bias, activation=activation, **how)
-    whole = space.reshape(result, (x.shape[0], -1, *result.shape[1:]))
+    planes = _planes(along, int(x.shape[1 if last else 2]))
+    whole = space.reshape(result, (x.shape[0], planes, *result.shape[1:]))
     if last:
         return whole
     turned = space.permute_dims(whole, (0, 2, 1, 3, 4))
@@ -336,7 +337,7 @@ def conv3d_weight_gradient(
     filters, channels, deep, *taps = _volume(tuple(w_shape), False)
     device, last, along, how = _of_volumes("conv3d_weight_gradient", (x, dy), w_shape, options)
     space = device.namespace()
-    images = _side_by_side(space, x, last, along)
+    images = _side_by_side(device, x, last, along)
     planes = _planes(along, int(x.shape[1 if last else 2]))
     slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
     shape = filters, channels * deep, *taps
@@ -406,14 +407,15 @@ def _planes(along: _Along, extent: int) -> int:
     return planes
 
 
-def _side_by_side(space: Any, x: Any, last: bool, along: _Along) -> Any:
-    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes."""
-    deep, step, zeros, spread = along
+def _side_by_side(device: Device, x: Any, last: bool, along: _Along) -> Any:
+    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes on a device."""
+    space, (deep, step, zeros, spread) = device.namespace(), along
     axis = 1 if last else 2
     planes = _planes(along, x.shape[axis])
     if zeros:
-        plane = space.zeros_like(x[:, :1] if last else x[:, :, :1])  # where x is
-        edge = space.broadcast_to(plane, (*x.shape[:axis], zeros, *x.shape[axis + 1 :]))
+        shape = (*x.shape[:axis], zeros, *x.shape[axis + 1 :])
+        with device.stream_scope():
+            edge = space.zeros(shape, dtype=x.dtype, **device.creation_arguments())
         x = space.concat((edge, x, edge), axis=axis)
     starts = range(0, spread * deep, spread)
     spans = [slice(start, start + (planes - 1) * step + 1, step) for start in starts]

@@ -85,6 +85,18 @@ def test_volumes_that_are_elsewhere_than_the_device_in_use() -> None:
     assert pt.to_numpy(found)[0, 0, :, 0, 0].tolist() == [0, 1, 1, 0]
 
 
+@pytest.mark.parametrize(("shape", "found"), [((1, 0), (1, 2)), ((0, 1), (0, 3))])
+def test_volumes_without_planes_and_no_volumes(
+    device: Device, shape: tuple[int, int], found: tuple[int, int]
+) -> None:
+    count, depth = shape
+    x = device.from_numpy(np.ones((count, 1, depth, 3, 3), np.float32))
+    w = device.from_numpy(np.ones((2, 1, 1, 1, 1), np.float32))
+    made = pt.to_numpy(conv3d(x, w, padding=1))
+    assert made.shape == (found[0], 2, found[1], 5, 5)
+    assert not made.any()
+
+
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 @pytest.mark.parametrize("stride", [1, (2, 1, 2)])
 def test_volumes(device: Device, layout: Any, stride: Any) -> None:
