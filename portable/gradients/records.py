@@ -195,6 +195,10 @@ class Record(ABC):
         """The arrays that its gradient needs as they were."""
         return self.reads
 
+    def depends_on(self, active: set[Memory]) -> bool:
+        """Whether it reads one of some arrays."""
+        return any(x.memory in active for x in self.reads)
+
     @abstractmethod
     def back(self, gradients: Gradients) -> None:
         """Goes back through it."""
@@ -323,6 +327,10 @@ class UnseenRecord(Record):
         """Nothing."""
         return []
 
+    def depends_on(self, active: set[Memory]) -> bool:
+        """Whether it reads what shares memory with some arrays, which may be of no family."""
+        return any(x.memory.overlaps(y) for x in self.reads for y in active)
+
     def back(self, gradients: Gradients) -> None:
         """Refuses, unless it only overwrote what it wrote.
 
@@ -331,7 +339,7 @@ class UnseenRecord(Record):
         UnsupportedError
             Naming it.
         """
-        if any(x.memory in gradients.active for x in self.reads):
+        if self.depends_on(gradients.active):
             raise UnsupportedError(
                 f"{self.name} has no gradient here; give it one by portable.custom_vjp, or write "
                 "it as a kernel"

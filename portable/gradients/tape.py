@@ -105,7 +105,8 @@ class Tape:
         self._records.append(record)
         self.need(record.kept())
         if self._outer is not None:
-            reads, writes = ([x.live for x in some] for some in (record.reads, record.writes))
+            writes = [x.live for x in record.writes if not self._versions.is_view(x)]
+            reads = [x.live for x in record.reads]
             self._outer.unseen(reads, writes, "what a tape inside of this one records")
 
     def need(self, values: Sequence[Value]) -> None:
@@ -191,7 +192,7 @@ class Tape:
 
     def unseen(self, reads: Sequence[Any], writes: Sequence[Any], name: str = "") -> None:
         """Something made arrays of others."""
-        given = [self.value(x) for x in reads if is_plain(x)]
+        given = [self._versions.glimpse(x) for x in reads if is_plain(x)]
         self._unseen(given, [self.value(x) for x in writes if is_plain(x)], name)
 
     def _unseen(self, reads: list[Value], writes: list[Value], name: str = "") -> None:
@@ -259,7 +260,8 @@ class Tape:
                 for value in record.kept() if self._check else ():
                     if id(value) not in checked:
                         checked.add(id(value))
-                        changed.check(value)
+                        with recording.unwatched():
+                            changed.check(value)
                 record.back(gradients)
         changed.tell()
         self._versions.forget()
@@ -271,7 +273,7 @@ class Tape:
         overlapping = self._versions.overlapping
         result = {y for x in values for y in overlapping(x.memory)}
         for record in self._records:
-            if any(x.memory in result for x in record.reads):
+            if record.depends_on(result):
                 written = [x.memory for x in record.writes if is_real(x.live)]
                 result.update(y for x in written if x not in result for y in overlapping(x))
         return result

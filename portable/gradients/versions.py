@@ -158,6 +158,15 @@ class Versions:
             known = self._current[memory] = Value(x, memory, self, len(self.writes))
         return known
 
+    def glimpse(self, x: Any) -> Value:
+        """An array as it is now, of which nothing will be kept: it may share memory in any way."""
+        memory = memory_of(x)
+        return self._current.get(memory) or Value(x, memory, self, len(self.writes))
+
+    def is_view(self, value: Value) -> bool:
+        """Whether a record hands the gradient of an array on to another one."""
+        return value.memory in self._views
+
     def rows(self, value: Value, numbers: Iterable[int] | None) -> list[Value]:
         """Rows of an array; the whole for None, and where its library gives no views of rows."""
         if numbers is None or not value.memory.is_contiguous:

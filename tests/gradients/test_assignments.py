@@ -95,3 +95,15 @@ def test_arrays_of_what_numpy_holds_are_refused() -> None:
     assert np.array_equal(tape.gradient(loss, x), np.ones(3))
     with pytest.raises(UnsupportedError, match="copied through the host has no"):
         tape.gradient(other, x)
+
+
+def test_columns_that_are_copied_through_the_host_share_memory_as_they_like() -> None:
+    """Nothing goes back through them but what is refused."""
+    data, weights = numbers(3, 4), DEVICE.from_numpy(numbers(3, seed=1))
+    with pt.Tape() as tape:
+        loss = XP.sum(XP.asarray(data[:, 0]) * weights)
+        loss = loss + XP.sum(XP.asarray(data[:, 1]) * weights)
+    found = pt.to_numpy(tape.gradient(loss, weights))
+    np.testing.assert_allclose(found, data[:, 0] + data[:, 1])
+    with pytest.raises(UnsupportedError, match="copied through the host has no"):
+        tape.gradient(loss, data)

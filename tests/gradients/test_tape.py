@@ -178,6 +178,21 @@ def test_what_a_tape_in_another_records_is_refused_there(inside: Any) -> None:
         outer.gradient(loss, x)
 
 
+def test_a_tape_in_another_takes_what_views_share_memory() -> None:
+    """The outer one refuses no view that the inner one knows, and gradients alone through both."""
+    xp = pt.xp("cpu:native-arrays")
+    x = xp.asarray(numbers(3, 4))
+    with pt.Tape() as outer:
+        with pt.Tape() as inner:
+            first = xp.sum(x[:, 0] * x[:, 1])
+        loss = xp.sum(x * x)
+        both = loss + first
+    assert np.array_equal(pt.to_numpy(outer.gradient(loss, x)), pt.to_numpy(2 * x))
+    assert pt.to_numpy(inner.gradient(first, x))[:, :2].all()
+    with pytest.raises(UnsupportedError, match="what a tape inside of this one records"):
+        outer.gradient(both, x)
+
+
 @pt.kernel
 def greatest(x, y):
     kl.atomic_max(y, 0, x[kl.global_id(0)])
