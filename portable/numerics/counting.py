@@ -339,9 +339,11 @@ def _edges(
         if edges.ndim != 1 or bool(xp.any(edges[1:] < edges[:-1])):
             raise ValueError("edges are a vector of numbers in ascending order")
         return edges, None
+    sample = np.zeros(0, dtype(kind).numpy)
     if limits is None and isinstance(bins, int):
         limits = (0.0, 1.0) if 0 in x.shape else (float(xp.min(x)), float(xp.max(x)))
-    sample = np.zeros(0, dtype(kind).numpy)
+        if kind == x.dtype:  # NumPy steps from the least to the greatest in their own precision.
+            limits = (sample.dtype.type(limits[0]), sample.dtype.type(limits[1]))
     edges = np.histogram_bin_edges(sample, bins, limits).astype(sample.dtype)
     scale = bins / float(edges[-1] - edges[0]) if isinstance(bins, int) else None
     return like(xp, x, edges, kind), scale if scale and np.isfinite(scale) else None

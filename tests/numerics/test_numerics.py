@@ -297,6 +297,14 @@ def test_dtypes_stay(device: Device) -> None:
     np.testing.assert_allclose(pt.to_numpy(found), twisted @ twisted, rtol=1e-5)
 
 
+@pytest.mark.parametrize("bins", [10, 3001])
+def test_bins_begin_where_numpys_do(device: Device, bins: int) -> None:
+    x = np.random.default_rng(1).standard_normal(5000).astype(np.float32)
+    found = n.histogram(pt.asarray(x, device=device.for_arrays()), bins)
+    for part, expected in zip(found, np.histogram(x, bins), strict=True):
+        np.testing.assert_array_equal(pt.to_numpy(part), expected)
+
+
 def test_arrays_of_two_libraries_are_refused() -> None:
     strict = importlib.import_module("array_api_strict")
     with pytest.raises((TypeError, PortableError)):
