@@ -487,8 +487,8 @@ def by_columns(data: Any, columns: Any, offsets: Any, x: Any, width: int) -> Any
     parts = device.empty((items, width), kind.register)
     a = Rows(data, columns, offsets)
     enqueue(csr_columns_by_vector[items, 1], a, x, parts, share, ACC=kind.register)
-    xp = array_namespace(parts)
-    return xp.astype(parts[0] if items == 1 else xp.sum(parts, axis=0), getattr(xp, kind.name))
+    total = parts[0] if items == 1 else array_namespace(parts).sum(parts, axis=0)
+    return total.astype(kind.numpy)
 
 
 @takes_other_libraries

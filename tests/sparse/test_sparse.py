@@ -10,6 +10,7 @@ import scipy.sparse
 
 import portable as pt
 from portable.backend import Device
+from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.sparse import CSR, products
 
@@ -314,3 +315,13 @@ def test_vectors_times_a_matrix(device: Device, shape: tuple[int, int, float], k
         assert (turned.nnz, turned.T.shape) == (a.nnz, a.shape)
     sums = np.asarray(a.sum(axis=0)).reshape(-1)
     np.testing.assert_array_equal(pt.to_numpy(sparse.sum(axis=0)), sums)
+
+
+def test_vectors_times_a_matrix_of_numbers_that_numpy_lacks() -> None:
+    kind = dtype("bfloat16").numpy
+    a = matrix(30, 17, 0.4, "float32")
+    sparse, x = CSR(a.data.astype(kind), a.indices, a.indptr, shape=a.shape), whole(30, kind)
+    for found in (x @ sparse, sparse.T @ x):
+        assert found.dtype == kind
+        np.testing.assert_array_equal(found, (x.astype(np.float32) @ a).astype(kind))
+    assert sparse.sum(axis=0).dtype == kind
