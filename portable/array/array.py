@@ -148,7 +148,8 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
         indexing.put(self, key, value)
 
     def __contains__(self, value: Any, /) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        return equal is not False and bool(equal.any())  # False for what is no number, as `None`
 
     # Without it Python would iterate by __getitem__ until an IndexError, for 0-d arrays too.
     def __iter__(self) -> Any:

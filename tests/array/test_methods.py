@@ -97,12 +97,15 @@ def test_operators_that_python_asks_several_for(simulated: Device) -> None:
             np.testing.assert_allclose(portable.to_numpy(one), other)
     assert float(A[1, 2, 3]) in x
     assert 77 not in x
+    assert None not in x
+    assert "a" not in x
 
 
 def test_bits_of_wider_types(simulated: Device) -> None:
     x = simulated.from_numpy(A)
     x[1].view("complex64")[0, 1] = 5 - 7j
     assert portable.to_numpy(x)[1, 0, 2:].tolist() == [5, -7]
+    assert x[..., :0].view("complex64").shape == A[..., :0].view("complex64").shape
     for part in (x[..., 1:3], x[..., :3], x.mT):
         with pytest.raises(ShapeError, match=r"view as c64"):
             part.view(np.complex64)

@@ -382,7 +382,7 @@ class Methods:
         if not self.shape or (self.shape[-1] != 1 and self.strides[-1] != old):
             raise ShapeError(f"view as {kind} of an array whose last axis has gaps; copy it first")
         extent, places = self.shape[-1] * old, (self.offset, *self.strides[:-1])
-        if extent % new or any(place % new for place in places):
+        if extent % new or (self.size and any(place % new for place in places)):
             raise ShapeError(f"view as {kind}: rows of {extent} bytes do not hold whole ones")
         shape, strides = (*self.shape[:-1], extent // new), (*self.strides[:-1], new)
         return self.viewed(shape, strides, dtype=kind)
