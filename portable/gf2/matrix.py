@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
@@ -234,29 +235,34 @@ def takes_dense(function: Callable[_Parameters, _Result]) -> Callable[_Parameter
     """Makes an operation take arrays of bools or numbers, too, and give such arrays of the library.
 
     What is not 0 is 1. Matrices in results are then arrays of bools, like the first array given; a
-    vector beside a matrix is a column, and so is the result.
+    vector beside a matrix is a column, and so is the result. Arrays beside a `BitMatrix` go to its
+    device.
     """
+    parameters = signature(function)
 
     @wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        arrays = [x for x in args if not isinstance(x, BitMatrix) and hasattr(x, "shape")]
+        arrays = [x for x in (*args, *kwargs.values()) if _is_dense(x)]
         if not arrays:
             return function(*args, **kwargs)
-        opened = _opened(args)
-        is_vector = len(opened) > 1 and len(getattr(opened[1], "shape", ())) == 1
+        given = parameters.bind(*args, **kwargs).arguments
+        second: Any = given.get("b")
+        is_vector = _is_dense(second) and len(second.shape) == 1
         if is_vector:
-            opened[1] = opened[1][:, None]
-        packed = [BitMatrix.from_dense(x) if hasattr(x, "shape") else x for x in opened]
-        result = cast(Callable[..., _Result], function)(*packed, **kwargs)
-        dense = _like(result, arrays[0])
+            given["b"] = second[:, None]
+        device = next((x.device for x in given.values() if isinstance(x, BitMatrix)), None)
+        packed = {
+            name: BitMatrix.from_dense(x, device=device) if _is_dense(x) else x
+            for name, x in given.items()
+        }
+        dense = _like(cast(Callable[..., _Result], function)(**packed), arrays[0])
         return cast(_Result, dense[:, 0] if is_vector else dense)
 
     return call
 
 
-def _opened(args: tuple[Any, ...]) -> list[Any]:
-    """The arguments; bit matrices beside arrays as what they hold."""
-    return [x.to_dense() if isinstance(x, BitMatrix) else x for x in args]
+def _is_dense(x: Any) -> bool:
+    return not isinstance(x, BitMatrix) and hasattr(x, "shape")
 
 
 def _like(words: Any, sample: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import portable
 from portable import gf2
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
@@ -121,6 +122,16 @@ def test_inverses(device: Device) -> None:
     dense[size // 2] = dense[0] ^ dense[1]
     with pytest.raises(DataError, match=f"singular; its rank is {size - 1}, not {size}"):
         gf2.inverse(gf2.BitMatrix.from_dense(dense, device=device))
+
+
+def test_arrays_by_name_and_beside_bit_matrices_of_a_device(device: Device) -> None:
+    a, b = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]]), np.array([1, 0, 1])
+    x = (a @ gf2.solve(a, b=b)) % 2
+    np.testing.assert_array_equal(x, b)
+    np.testing.assert_array_equal(gf2.matmul(b=a, a=a), a @ a % 2)
+    matrix, column = gf2.BitMatrix.from_dense(a, device=device), portable.xp(device).asarray(b)
+    solved = portable.to_numpy(gf2.solve(matrix, column))
+    np.testing.assert_array_equal(solved, gf2.solve(a, b))
 
 
 def test_random_matrices_are_the_same_everywhere(device: Device) -> None:
