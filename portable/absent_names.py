@@ -272,7 +272,7 @@ def lacking(
         What names that users know from elsewhere are called.
     """
     if name.startswith("_"):
-        return AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        return AttributeError(f"{package} has no attribute {name!r}", name=name)
     said = f"; use {instead[name]}" if name in instead else ""
     near = get_close_matches(name, list(names), n=1, cutoff=_ALIKE)
     if near and not said:

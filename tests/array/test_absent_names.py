@@ -109,6 +109,7 @@ def test_versions(ours: Device) -> None:
         (primitives, "cumsum", "portable.primitives.scan"),
         (portable.random.Generator(), "random", "use uniform"),
         (portable.random.Generator(), "intergers", "did you mean Generator.integers"),
+        (portable.random.Generator(), "_word", r"^Generator has no attribute"),
     ],
 )
 def test_what_packages_lack(owner: object, name: str, said: str) -> None:
