@@ -10,7 +10,7 @@ Where to read what a statement means: plain accesses in `atomics` and `memory`, 
 `copies`, matrix `fragments`; expressions in `evaluation`, arithmetic in `values`; what orders
 accesses in `clocks` and `races`; which workgroup runs when in `run`. What passes make of copies and
 fragments: `instructions` of devices, by `mbarriers`, `bulk_copies` and `matrix_units`; what is
-under way beside the work-items in `copies` and `products`, what it sees in `proxies`.
+under way beside the work-items, and what it sees, in `copies` and `products`.
 
 A workgroup is put together in `group`, `memory`, `copies` and `workgroup`, each adding what the
 modules above it ask for, so that none imports what imports it. `steps` makes functions of it of

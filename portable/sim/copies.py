@@ -51,7 +51,7 @@ class MBarrier:
     coming, published : Clock
         What those know who arrived so far, and what those learn who wait for a phase that is over.
     coming_fenced, published_fenced : numpy.ndarray
-        The same of proxy fences (`proxies`).
+        The same of proxy fences (`Proxies`).
     announced : list of (int, int, int)
         Threads that announced bytes of the present phase without arriving, with times and sites.
     coming_copies, done_copies : list of Transfer

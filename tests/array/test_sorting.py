@@ -14,8 +14,9 @@ from portable import dtypes, to_numpy
 from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.sorts import sorting, sweep_sorting
+from portable.primitives.sorts.keys import Tile
 from portable.primitives.sorts.sorting import bucket_sorted, rank_sorted
-from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
+from portable.primitives.sorts.sweep_sorting import sweep_sorted
 
 RNG = np.random.default_rng(0)
 DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float64", "complex64"]

@@ -13,7 +13,8 @@ from portable.lang.arguments.arguments import ArraySpec, ScalarSpec, Specialisat
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.linalg.products.tuning import candidates, multiplying
+from portable.linalg.products.model import multiplying
+from portable.linalg.products.tuning import candidates
 from portable_bench.roof_launches import copy, multiply_add, multiply_tiles
 from tests.bench.fakes import FakeDevice
 from tests.support.compilers import (

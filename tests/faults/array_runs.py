@@ -43,9 +43,9 @@ from portable.primitives.sorts.bucket_kernels import (
     divide,
     sort_parts,
 )
-from portable.primitives.sorts.keys import Line, Order
+from portable.primitives.sorts.keys import Line, Order, Tile
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
-from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
+from portable.primitives.sorts.sweep_sorting import sweep_sorted
 from portable.sparse.products import Rows, csr_add_carried, csr_even_by_vector, csr_mark_shares
 from tests.faults.running import close, device, empty, random, run
 

@@ -22,8 +22,8 @@ from portable.lang.arguments.arguments import ArraySpec, Specialisation, constan
 from portable.lang.emit import generate
 from portable.lang.function import settled
 from portable.linalg import gemm
+from tests.support.compilers import CUDA
 from tests.support.launch import run
-from tests.support.matrices import CUDA
 
 
 @dataclass(frozen=True)

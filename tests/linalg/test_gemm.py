@@ -25,9 +25,9 @@ from portable.errors import (
 from portable.linalg import gemm, prepare_gemm
 from portable.linalg.products import launches as gemm_launches
 from portable.linalg.products.check import tolerance
-from portable.linalg.products.gemm import ALGORITHMS
 from portable.linalg.products.kernels import keep
 from portable.linalg.products.launches import tiles_launch
+from portable.linalg.products.plan import ALGORITHMS
 from portable.linalg.products.tuning import SPACE, SPACE_NT
 from portable.tune.search import worst_error
 from portable.tune.table import lookup

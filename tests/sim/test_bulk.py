@@ -9,6 +9,7 @@ import pytest
 
 from portable import dtypes as dt
 from portable import sim
+from portable.errors import SimulationError
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.tiles import lower
@@ -16,7 +17,6 @@ from portable.sim.errors import (
     AsyncCopyError,
     EndlessWaitError,
     RaceError,
-    SimulationError,
     UninitialisedReadError,
 )
 from sim.build import K, binary, compare, const

@@ -9,6 +9,7 @@ import pytest
 
 from portable import dtypes as dt
 from portable import sim
+from portable.errors import SimulationError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
@@ -19,7 +20,6 @@ from portable.sim.errors import (
     NotUniformError,
     OutOfBoundsError,
     RaceError,
-    SimulationError,
     UninitialisedReadError,
 )
 from sim.build import K, binary, compare, const, global_array

@@ -344,8 +344,8 @@ class Print(Statement):
 class Check(Statement):
     """The author holds `condition`, a bool, for certain.
 
-    The simulator reports where it is not. `portable.lang.launch.checking` turns it into a report;
-    devices do nothing for what is left.
+    The simulator reports where it is not. `portable.lang.launch.checked_kernels` turns it into a
+    report; devices do nothing for what is left.
     """
 
     condition: Expression = field(metadata=READS)

@@ -59,11 +59,11 @@ def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
     return e.Binary("add", total, placed(e.WorkItem("local_id", x.dim, x.type), kernel))
 
 
-# Ends ndranges where the user said, within the last workgroup, by a guard at the beginning.
-
-
 def end_ranges(kernel: Kernel) -> Kernel:
-    """The kernel, whose work-items return at once where they are beyond the ndrange."""
+    """The kernel, whose ndrange ends where the user said, within the last workgroup.
+
+    A guard at the beginning lets work-items beyond it return at once.
+    """
     if not kernel.ragged:
         return kernel
     kind = kernel.index_type

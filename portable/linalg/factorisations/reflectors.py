@@ -21,7 +21,8 @@ from portable.linalg.factorisations.reflector_panel_kernels import (
     factor_columns,
 )
 from portable.linalg.factorisations.reflector_slice_kernels import reflect_slices, start_factor
-from portable.linalg.factorisations.triangles import Triangle, solved_in_place
+from portable.linalg.factorisations.triangle_kernels import Triangle
+from portable.linalg.factorisations.triangles import solved_in_place
 from portable.linalg.products.plan import beside_work
 from portable.tune.ways import Way, Ways
 

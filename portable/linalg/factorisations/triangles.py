@@ -28,8 +28,6 @@ from portable.linalg.products.repeats import cached_plan, repeated
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["Triangle", "solve_triangular", "solved_in_place"]
-
 
 @takes_other_libraries
 def solve_triangular(

@@ -1,6 +1,6 @@
 """Divides vectors of integers by way of doubles: processors have no instruction for it.
 
-Divisors are as `portable.lang.passes.operators` leaves them: never 0, and not -1 beneath the most
+Divisors are as `portable.lang.passes.division` leaves them: never 0, and not -1 beneath the most
 negative number, unless both operands are known not to be negative.
 """
 
