@@ -254,12 +254,15 @@ def xp(device: str | Device | None = None, *, api_version: str | None = None) ->
     """
     bound = registry.device(device).for_arrays()
     registry.given_work(bound)
-    return _namespace_of(bound, api_version)
+    return namespace_on(bound, api_version)
 
 
 @lru_cache(maxsize=64)
-def _namespace_of(device: Device, api_version: str | None) -> BoundNamespace:
-    """The same one again, which has bound some functions: to bind one takes microseconds."""
+def namespace_on(device: Device, api_version: str | None = None) -> BoundNamespace:
+    """The namespace of a device's own arrays, whose results are made there, always the same one.
+
+    It has bound some functions: to bind one takes microseconds.
+    """
     return BoundNamespace(device, api_version)
 
 

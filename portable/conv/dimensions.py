@@ -17,7 +17,7 @@ from portable.errors import ShapeError
 from portable.interchange.libraries import takes_other_libraries
 from portable.lang.function import Function
 from portable.lang.kernel import kernel
-from portable.namespace import device_of_arrays
+from portable.namespace import device_of_arrays, namespace_on
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 Three = tuple[int, int, int]
@@ -197,7 +197,7 @@ def _of_lines(name: str, arrays: Any, options: Any) -> tuple[Any, bool, dict[str
     how["padding"] = padding if padding == "same" else ((0, 0), _sides(padding))
     how |= {along: (1, how[along]) for along in ("stride", "dilation")}
     how["layout"] = "NHWC" if last else "NCHW"
-    return _checked(name, arrays, 3).namespace(), last, how
+    return namespace_on(_checked(name, arrays, 3)), last, how
 
 
 @takes_other_libraries
@@ -240,8 +240,8 @@ def conv3d(
         As `conv2d`.
     """
     device, last, along, how = _of_volumes("conv3d", (x, w, bias), w.shape, options)
-    space = device.namespace()
-    images = _side_by_side(device, x, last, along)
+    space = namespace_on(device)
+    images = _side_by_side(space, x, last, along)
     result = conv2d(images, _flat(space, w), bias=bias, activation=activation, **how)
     planes = _planes(along, int(x.shape[1 if last else 2]))
     whole = space.reshape(result, (x.shape[0], planes, *result.shape[1:]))
@@ -283,7 +283,7 @@ def conv3d_input_gradient(
         As `conv2d_input_gradient`.
     """
     device, last, along, how = _of_volumes("conv3d_input_gradient", (dy, w), w.shape, options)
-    space, deep = device.namespace(), along.taps
+    space, deep = namespace_on(device), along.taps
     n, channels, depth, height, width = _volume(tuple(x_shape), last)
     planes = _planes(along, depth)
     slopes = _plane_by_plane(space, dy, (n, planes), last)
@@ -336,8 +336,8 @@ def conv3d_weight_gradient(
     """
     filters, channels, deep, *taps = _volume(tuple(w_shape), False)
     device, last, along, how = _of_volumes("conv3d_weight_gradient", (x, dy), w_shape, options)
-    space = device.namespace()
-    images = _side_by_side(device, x, last, along)
+    space = namespace_on(device)
+    images = _side_by_side(space, x, last, along)
     planes = _planes(along, int(x.shape[1 if last else 2]))
     slopes = _plane_by_plane(space, dy, (int(x.shape[0]), planes), last)
     shape = filters, channels * deep, *taps
@@ -407,15 +407,14 @@ def _planes(along: _Along, extent: int) -> int:
     return planes
 
 
-def _side_by_side(device: Device, x: Any, last: bool, along: _Along) -> Any:
-    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes on a device."""
-    space, (deep, step, zeros, spread) = device.namespace(), along
+def _side_by_side(space: Any, x: Any, last: bool, along: _Along) -> Any:
+    """Images (N D', C Q, H, W), or (N D', H, W, C Q), of volumes."""
+    deep, step, zeros, spread = along
     axis = 1 if last else 2
     planes = _planes(along, x.shape[axis])
     if zeros:
         shape = (*x.shape[:axis], zeros, *x.shape[axis + 1 :])
-        with device.stream_scope():
-            edge = space.zeros(shape, dtype=x.dtype, **device.creation_arguments())
+        edge = space.zeros(shape, dtype=x.dtype)
         x = space.concat((edge, x, edge), axis=axis)
     starts = range(0, spread * deep, spread)
     spans = [slice(start, start + (planes - 1) * step + 1, step) for start in starts]

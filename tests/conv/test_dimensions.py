@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import pytest
 from scipy.signal import correlate
 
 import portable as pt
+from portable import registry
 from portable.backend import Device
 from portable.conv import (
     conv1d,
@@ -19,6 +24,7 @@ from portable.conv import (
     conv3d_weight_gradient,
     conv_transpose2d,
 )
+from portable.namespace import namespace_on
 
 from .reference import Case, Host, gradients, results
 
@@ -83,6 +89,41 @@ def test_volumes_that_are_elsewhere_than_the_device_in_use() -> None:
     with pt.use("simulator"):
         found = conv3d(*given, padding=(1, 0, 0))
     assert pt.to_numpy(found)[0, 0, :, 0, 0].tolist() == [0, 1, 1, 0]
+
+
+def test_volumes_where_a_library_makes_arrays_on_its_current_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As CuPy does, of which there may be several."""
+    device = pt.device("simulator")
+    space, current = device.namespace(), [0]
+
+    @contextmanager
+    def scope(_: Device) -> Iterator[None]:
+        current[0] += 1
+        yield
+        current[0] -= 1
+
+    def there(function: Any, *args: Any, **options: Any) -> Any:
+        assert current[0], "an array is made on another device"
+        return function(*args, **options)
+
+    making = {name: partial(there, getattr(space, name)) for name in ("zeros", "concat", "stack")}
+    monkeypatch.setattr(registry, "devices_of_backend", lambda _: (device, device))
+    monkeypatch.setattr(type(device), "stream_scope", scope)
+    monkeypatch.setattr(
+        type(device), "namespace", lambda _: SimpleNamespace(**{**vars(space), **making})
+    )
+    x, w = np.ones((1, 1, 3, 2, 2), np.float32), np.ones((1, 1, 2, 1, 1), np.float32)
+    namespace_on.cache_clear()
+    try:
+        with pt.use(device):
+            found = conv3d(x, w, padding=(1, 0, 0))
+            slope = conv3d_weight_gradient(x, found, w.shape, padding=(1, 0, 0))
+    finally:
+        namespace_on.cache_clear()
+    assert found[0, 0, :, 0, 0].tolist() == [1, 2, 2, 1]
+    assert slope.ravel().tolist() == [20, 20]
 
 
 @pytest.mark.parametrize(("shape", "found"), [((1, 0), (1, 2)), ((0, 1), (0, 3))])
