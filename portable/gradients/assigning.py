@@ -26,8 +26,15 @@ def assigned(_: TapeLike, function: Any, args: Any, kwargs: Any) -> None:
             put(x, key, value)
             return
     x.check_writable()
+    if not isinstance(value, Storage | int | float | complex):
+        value = xp.asarray(value, device=x.device)
     with recording.unwatched():
         put(xp.asarray(x, copy=True), key, value)  # which says what is wrong with them
+    key = indexing.without_rest(x, key)
+    if indexing.is_mask(key) and key.ndim and indexing.is_one(value):
+        _fill(x, key, value)
+        return
+    with recording.unwatched():
         places = indexing.get(_numbers(x, x.shape), key)
         which = xp.full(x.size, -1, dtype=places.dtype, device=x.device)
         put(which, xp.reshape(places, (-1,)), _numbers(x, (places.size,)))
@@ -35,10 +42,19 @@ def assigned(_: TapeLike, function: Any, args: Any, kwargs: Any) -> None:
         chosen, which = which >= 0, xp.maximum(which, 0)
     if not places.size:
         return
-    if not isinstance(value, int | float | complex):
-        value = value if isinstance(value, Storage) else xp.asarray(value, device=x.device)
+    if isinstance(value, Storage):
         values = xp.broadcast_to(xp.astype(value, x.dtype, copy=False), places.shape)
         value = indexing.get(xp.reshape(values, (-1,)), which)
+    copy_into(x, xp.where(chosen, value, x))
+
+
+def _fill(x: Any, mask: Any, value: Any) -> None:
+    """One value where a mask of the first dimensions is true; waits for nothing."""
+    if not mask.size:
+        return
+    if isinstance(value, Storage):
+        value = xp.reshape(xp.astype(value, x.dtype, copy=False), ())
+    chosen = xp.reshape(mask, (*mask.shape, *(1,) * (x.ndim - mask.ndim)))
     copy_into(x, xp.where(chosen, value, x))
 
 

@@ -22,6 +22,11 @@ def great_ones(x: Any, _: Any) -> None:
     x[x > 0.5] = 0.25
 
 
+def least_of_all(x: Any, y: Any) -> None:
+    x[y < 0.5] = XP.min(y * y)
+    x[y[:, 0] > 0.5] = np.float32(0.5)
+
+
 def chosen(x: Any, y: Any) -> None:
     mask = y > 0.5
     x[mask] = y[mask] * x[mask]
@@ -46,7 +51,9 @@ def blocks(x: Any, y: Any) -> None:
     x[::2, 0] = 0.5
 
 
-@pytest.mark.parametrize("change", [great_ones, chosen, rows, pairs, repeated, blocks])
+@pytest.mark.parametrize(
+    "change", [great_ones, least_of_all, chosen, rows, pairs, repeated, blocks]
+)
 def test_assignments_to_some_elements(change: Callable[[Any, Any], None]) -> None:
     weights = XP.asarray(numbers(3, 4, seed=2))
 
@@ -67,6 +74,19 @@ def test_assignments_to_some_elements(change: Callable[[Any, Any], None]) -> Non
     wanted = differences(value, *map(pt.to_numpy, (x, y)))
     for ours, slope in zip(found, wanted, strict=True):
         np.testing.assert_allclose(pt.to_numpy(ours), slope, rtol=1e-6, atol=1e-8)
+
+
+def test_one_value_by_a_mask_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be captured, as without a tape."""
+    x = DEVICE.from_numpy(numbers(3, 4))
+    with monkeypatch.context() as patch, pt.Tape(check=False) as tape:
+        y = x * x
+        patch.setattr(type(DEVICE), "to_numpy", None)
+        y[x > 0.5] = 0.25
+        loss = XP.sum(y)
+    given = pt.to_numpy(x)
+    wanted = np.where(given > 0.5, 0, 2 * given)
+    np.testing.assert_allclose(pt.to_numpy(tape.gradient(loss, x)), wanted)
 
 
 @pytest.mark.parametrize(

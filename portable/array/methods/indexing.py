@@ -232,7 +232,7 @@ def put(x: Any, key: Any, value: Any) -> None:
     key = without_rest(x, key)
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
-    if is_mask(key) and _is_one(value):
+    if is_mask(key) and is_one(value):
         _fill(x, key, value)
         return
     if isinstance(value, Storage):
@@ -319,7 +319,7 @@ def _selected(x: Any, mask: Any) -> Any:
     return gathering.gathered(x, true_positions(reshape(mask, (-1,))), 0, mask.ndim)
 
 
-def _is_one(value: Any) -> bool:
+def is_one(value: Any) -> bool:
     """Whether a value is a number or an array of one, without dimensions to broadcast to."""
     return not isinstance(value, Storage) or (value.ndim <= 1 and value.size == 1)
 
