@@ -122,7 +122,7 @@ WAYS: Final[tuple[Way, ...]] = (
         "sums in parts", doors.PRODUCT, "gemm_tiles gemm_sums", ((8, 512), (512, 8)),
         _many_units,
     ),
-    _way("a vector", doors.ARRAY_PRODUCT, "matrix_by_vector", ((20, 24), (24, 1)), _alone),
+    _way("a vector", doors.PRODUCT, "gemm_by_vector", ((20, 24), (24, 1)), _alone),
     _way(
         "a vector of complex numbers", doors.ARRAY_PRODUCT, "pairs_by_vector",
         ((20, 24), (24, 1)), _alone, "complex64",

@@ -11,15 +11,12 @@ from portable.array.base.operations import OPERATIONS, ArrayT
 from portable.array.functions import manipulation
 from portable.array.functions.complex_pairs import complex_product
 from portable.array.functions.statistics import summed_in
-from portable.array.functions.vector_product_kernels import (
-    matrix_by_vector,
-    pairs_by_vector,
-    rows_by_vector,
-)
+from portable.array.functions.vector_product_kernels import pairs_by_vector, rows_by_vector
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import Kernel, kernel
+from portable.linalg.products.by_vector import section_of, sums_of_each
 from portable.linalg.products.gemm import no_tiles, product_launches
 from portable.linalg.products.kernels import keep, matrix_of
 from portable.linalg.products.launches import TileLaunch, in_order, slim_launch, wide_launch
@@ -74,13 +71,8 @@ def cross_products(x: kl.Array, y: kl.Array, out: kl.Array, *, KIND: Any) -> Non
 
 _EDGE: Final = 8
 _GROUP: Final = 64
-_MOST_LANES: Final = 16
-_VECTORS: Final = 8
-"""Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
 _PAIRS: Final = 4
-"""The same of complex numbers, of which each has two."""
-_SHARES: Final = 8
-"""Work-items alone, or workgroups, that are wanted for each compute unit."""
+"""Sums of complex numbers, each of two vectors, that a work-item alone has at a time."""
 _WIDEST: Final = 256
 """Work-items of a workgroup for a row at most."""
 _SHORT: Final = 256
@@ -91,9 +83,6 @@ _MOST_TIMES: Final = 4
 """Products that are written for each element of the operands, at most."""
 _SMALL: Final = 1 << 21
 """Products of a complex matrix below which the preparations of a real one do not pay on GPUs."""
-_FEWEST_PRODUCTS: Final = 1 << 13
-_MOST_PRODUCTS: Final = 1 << 16
-"""Products that a work-item alone adds up: fewer do not pay, and sums of more drift."""
 
 
 def _common(name: str, x1: ArrayT, x2: ArrayT) -> DType:
@@ -264,24 +253,6 @@ def _lies_along(asked: _Asked) -> bool:
     return bool(_matrix_and_vector(asked)[0].strides[1] == asked.kind.itemsize)
 
 
-def _is_alone_by_vector(asked: _Asked) -> bool:
-    return asked.capabilities.single_work_items and asked.kind.is_float and _is_by_vector(asked)
-
-
-def _by_vector_alone(asked: _Asked) -> Iterator[Any]:
-    """A product by a vector, where work-items are alone."""
-    (matrix, vector), kind, capabilities = _matrix_and_vector(asked), asked.kind, asked.capabilities
-    lanes = min(max(capabilities.vector_bytes // kind.itemsize, 2), _MOST_LANES)
-    along, rows = _lies_along(asked), matrix.shape[0]
-    if not along:
-        lanes = min(lanes, 1 << rows.bit_length() - 1)
-    each = 1 if along else lanes
-    vectors = _sums_of_each(rows // each, asked.depth if along else 0, _VECTORS, capabilities)
-    how = {"ACC": kind.register, "LANES": lanes, "VECTORS": vectors, "ALONG": along}
-    blocks = -(-rows // (each * vectors))
-    yield _in_sections(asked, matrix_by_vector, (matrix, vector), blocks, 1, how)
-
-
 def _are_pairs_by_vector(asked: _Asked) -> bool:
     alone = asked.capabilities.single_work_items and asked.kind.is_complex
     return alone and _is_by_vector(asked) and _lies_along(asked)
@@ -291,7 +262,7 @@ def _pairs_by_vector(asked: _Asked) -> Iterator[Any]:
     """A product of a complex matrix by a vector, where work-items are alone."""
     (matrix, vector), real = _matrix_and_vector(asked), asked.kind.real
     (rows, depth), half = matrix.shape, asked.kind.itemsize // 2
-    vectors = _sums_of_each(rows, depth, _PAIRS, asked.capabilities)
+    vectors = sums_of_each(rows, depth, _PAIRS, asked.capabilities)
     pairs = matrix.viewed((rows, 2 * depth), (matrix.strides[0], half), dtype=real)
     factors = vector.viewed((2 * depth,), (half,), dtype=real)
     lanes = asked.capabilities.vector_bytes // half
@@ -313,16 +284,6 @@ def _rows_by_vector(asked: _Asked) -> Iterator[Any]:
     yield _in_sections(asked, rows_by_vector, (matrix, vector), matrix.shape[0], width, how)
 
 
-def _sums_of_each(rows: int, depth: int, most: int, capabilities: Capabilities) -> int:
-    """How many rows a work-item does at a time: fewer where others would have nothing to do.
-
-    Parts of sums of `depth` products, where they are parted, are work for all.
-    """
-    if rows >= most * capabilities.compute_units:
-        return most
-    return min(most, rows) if depth >= _FEWEST_PRODUCTS * capabilities.compute_units else 1
-
-
 def _in_sections(
     asked: _Asked,
     kernel: Kernel,
@@ -331,15 +292,9 @@ def _in_sections(
     width: int,
     how: dict[str, Any],
 ) -> Any:
-    """Launches a kernel over blocks of rows, and parts of their sums, which are added up.
-
-    The parts are few enough that sums do not drift, and so many that all have work where rows are
-    few.
-    """
+    """Launches a kernel over blocks of rows, and parts of their sums, which are added up."""
     kind, depth = asked.kind, asked.depth
-    wanted = asked.capabilities.compute_units * _SHARES
-    share = power_of_two(-(-depth // max(1, wanted // blocks)))
-    section = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, share))
+    section = section_of(blocks, depth, asked.capabilities)
     sections, rows = -(-depth // section), operands[0].shape[0]
     summed = kind if sections == 1 or kind.is_complex else kind.register
     parts = asked.recipe.empty((sections, rows), summed)
@@ -363,9 +318,11 @@ def _rows_of_both(asked: _Asked) -> tuple[Any, Any]:
 
 def _are_dots(asked: _Asked) -> bool:
     """Whether a matrix of a stack, or of integers, is multiplied by a vector, both along rows."""
-    if not asked.capabilities.single_work_items or asked.kind.is_complex or not asked.depth:
+    kind, size = asked.kind, asked.kind.itemsize
+    if not asked.capabilities.single_work_items or kind.is_complex or not asked.depth:
         return False
-    size = asked.kind.itemsize
+    if kind.is_float and len(asked.shape) == 2:  # `gemm` reads these once, too
+        return False
     return 1 in asked.shape[-2:] and all(x.strides[-1] == size for x in _rows_of_both(asked))
 
 
@@ -419,7 +376,6 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
 ARRAY_PRODUCTS: Final = Ways[_Asked, Any](
     "product of arrays",
     Way("nothing", "", _nothing, lambda x: 0 in x.shape),
-    Way("by a vector, alone", "matrix_by_vector", _by_vector_alone, _is_alone_by_vector),
     Way("pairs by a vector", "pairs_by_vector", _pairs_by_vector, _are_pairs_by_vector),
     Way("rows by a vector", "rows_by_vector", _rows_by_vector, _are_rows_by_vector),
     Way("dots", "reduce_by_workgroup", _dots, _are_dots),

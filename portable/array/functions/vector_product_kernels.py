@@ -16,61 +16,6 @@ _CHAIN = 64
 
 
 @kernel
-def matrix_by_vector(
-    a: kl.Array,
-    x: kl.Array,
-    outs: kl.Array,
-    *,
-    ACC: Any,
-    LANES: int,
-    VECTORS: int,
-    ALONG: bool,
-    DEPTH: int,
-) -> None:
-    """``outs[s] = a x`` of `DEPTH` columns, a work-item with `VECTORS` sums, which are vectors.
-
-    Each is of a row whose elements lie together (`ALONG`), or of neighbouring rows whose elements
-    lie beside each other, no fewer than `LANES`. Past the last row those before are read again.
-    """
-    rows = a.shape[0]
-    EACH, STEP = (1, LANES) if ALONG else (LANES, 1)
-    blocks = kl.cdiv(rows, VECTORS * EACH)
-    first = kl.global_id(0) % blocks * (VECTORS * EACH)
-    section = kl.global_id(0) // blocks
-    out, start = outs[section], section * DEPTH
-    depth = start + kl.minimum(a.shape[1] - start, DEPTH)
-    starts = [first + v * EACH for v in range(VECTORS)]
-    read = [kl.minimum(row, rows - EACH) for row in starts]
-    sums = kl.private(VECTORS, ACC, lanes=LANES, fill=0)
-    chain = kl.private(VECTORS, ACC, lanes=LANES)
-    whole = start + (depth - start) // STEP * STEP
-    for begin in range(start, whole, _CHAIN * STEP):
-        for v in kl.static_range(VECTORS):
-            chain[v] = kl.splat(kl.cast(0, ACC), LANES)
-        for k in range(begin, begin + kl.minimum(whole - begin, _CHAIN * STEP), STEP):
-            factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)
-            factors = factor if ALONG else kl.splat(factor, LANES)
-            for v in kl.static_range(VECTORS):
-                loaded = kl.vload(a, read[v], k, lanes=LANES, axis=1 if ALONG else 0)
-                chain[v] = kl.fma(kl.cast(loaded, ACC), factors, chain[v])
-        for v in kl.static_range(VECTORS):
-            sums[v] = sums[v] + chain[v]
-    for v in kl.static_range(VECTORS):
-        if not ALONG:
-            if starts[v] + LANES <= rows:
-                kl.vstore(out, starts[v], sums[v])
-            else:
-                for lane in kl.static_range(LANES):
-                    if read[v] + lane >= starts[v]:
-                        out[read[v] + lane] = sums[v][lane]
-        elif starts[v] < rows:
-            total = lane_sum(sums[v])
-            for k in range(whole, depth):
-                total += kl.cast(a[starts[v], k], ACC) * kl.cast(x[k], ACC)
-            out[starts[v]] = total
-
-
-@kernel
 def pairs_by_vector(
     a: Any, x: Any, outs: Any, *, ACC: Any, LANES: int, VECTORS: int, DEPTH: int
 ) -> None:

@@ -379,7 +379,11 @@ def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Pl
     """The plan for what is given; `b`: a copy of it, which is to be read instead."""
     arrays = (given.a, given.b, given.c, given.bias, given.out)
     forms = [None if x is None else Form(x.dtype, tuple(x.shape)) for x in arrays]
-    columns = _columns_lie_together(device, given.b if b is None else b)
+    by_column = given.b.shape[-1:] == (1,)
+    columns = (
+        by_column and _columns_lie_together(device, given.a),
+        _columns_lie_together(device, given.b if b is None else b),
+    )
     return planned(device, *forms, columns, wanted, state())
 
 

@@ -14,6 +14,7 @@ from portable.lang.launch.geometry import groups
 from portable.lang.launch.launch import Launcher
 from portable.linalg.base.tiling import Tiling
 from portable.linalg.products import kernels
+from portable.linalg.products.by_vector import by_vector_for, gemm_by_vector
 from portable.linalg.products.model import Product, shares_out
 from portable.linalg.products.slim import gemm_slim, gemm_wide, slim_for, wide_for
 from portable.linalg.products.tuning import schemes
@@ -201,6 +202,8 @@ class Asked(NamedTuple):
         What is done to sums of products.
     taken : int
         Compute units that other work has meanwhile.
+    a_columns : bool
+        Whether the columns of `a` are contiguous, where `b` is a column.
     """
 
     device: Device
@@ -212,6 +215,7 @@ class Asked(NamedTuple):
     b_columns: bool
     beside: EpilogueKind = _NOTHING
     taken: int = 0
+    a_columns: bool = False
 
     @property
     def best(self) -> bool:
@@ -241,9 +245,25 @@ def _in_squares(asked: Asked) -> Iterator[TileLaunch]:
     yield tiles_launch(_SQUARES, asked.shape, constants)
 
 
+def _by_vector(asked: Asked) -> Iterator[TileLaunch]:
+    """A row or a column by a matrix, where work-items are alone."""
+    capabilities, constants = asked.device.capabilities, asked.constants
+    columns = asked.a_columns, asked.b_columns
+    shared = by_vector_for(capabilities, constants["ACC"], asked.shape, asked.k, columns)
+    if shared is not None:
+        how, parts, items = shared
+        settings = {**constants, "ACTIVATION": kernels.keep} if parts > 1 else constants
+        how = how._replace(plain=settings["ACTIVATION"] is kernels.keep)
+        yield TileLaunch(gemm_by_vector[items, 1], {"HOW": how, **settings}, parts)
+
+
+def _multiplies_whole_factors(asked: Asked) -> bool:
+    return asked.best and "SPLIT" not in asked.constants
+
+
 def _is_slim(asked: Asked) -> bool:
-    rounded = not asked.kind.is_integer and "SPLIT" not in asked.constants
-    return asked.best and not asked.b_columns and rounded
+    whole = _multiplies_whole_factors(asked)
+    return whole and not asked.b_columns and not asked.kind.is_integer
 
 
 def _slim(asked: Asked) -> Iterator[TileLaunch]:
@@ -302,7 +322,7 @@ def wide_launch(
 
 def _tiles(asked: Asked) -> Iterator[TileLaunch]:
     """Tiles by a device's table, ranked by a model, in one of the schedules."""
-    device, kind, shape, k, algorithm, constants, b_columns, beside, _ = asked
+    device, kind, shape, k, algorithm, constants, b_columns, beside, *_ = asked
     product = asked.product
     by_blocks = algorithm == "blocks"
     least = 1 if by_blocks else _parts_against_drift(device, kind, product, constants["ACC"])
@@ -326,6 +346,7 @@ PRODUCTS: Final = Ways[Asked, TileLaunch](
     "product",
     Way("element by element", "gemm_naive", _naive, lambda x: x.algorithm == "naive"),
     Way("in squares", "gemm_tiles", _in_squares, lambda x: x.algorithm == "tiled"),
+    Way("by a vector", "gemm_by_vector gemm_sums", _by_vector, _multiplies_whole_factors),
     Way("slim", "gemm_slim gemm_sums", _slim, _is_slim),
     Way("wide", "gemm_wide", _wide, _is_slim),
     Way(

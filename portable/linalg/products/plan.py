@@ -109,7 +109,7 @@ def planned(
     c: Form | None,
     bias: Form | None,
     out: Form | None,
-    b_columns: bool,
+    columns: tuple[bool, bool],
     wanted: Wanted,
     table: object,
 ) -> Plan:
@@ -121,8 +121,8 @@ def planned(
         Where they live.
     a, b, c, bias, out : Form
         Of what `gemm` takes by these names; None for what is not given.
-    b_columns : bool
-        Whether columns of `b` lie together, not rows.
+    columns : (bool, bool)
+        Whether columns of `a`, where `b` is a column, and of `b` lie together, not rows.
     wanted : Wanted
         What is to be made of them.
     table : object
@@ -150,7 +150,9 @@ def planned(
     if wanted.precision == "blocks":
         algorithm = constants["SPLIT"] = wanted.precision
     beside = EpilogueKind(wanted.reads_c, bias is not None)
-    asked = Asked(device, kind, shape, k, algorithm, constants, b_columns, beside, wanted.taken)
+    a_columns, b_columns = columns
+    layout = b_columns, beside, wanted.taken, a_columns
+    asked = Asked(device, kind, shape, k, algorithm, constants, *layout)
     tried = launches(asked)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
