@@ -203,7 +203,7 @@ def dtype(spec: object) -> DType:
             result = _BY_NAME.get(str(spec).rpartition(".")[2])
         if result is None:
             result = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         result = None
     if result is None:
         known = ", ".join(dict.fromkeys(d.name for d in _BY_NAME.values()))

@@ -325,7 +325,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "count": "tests/numerics/test_numerics.py",
     "segments_by_item segments_by_workgroup": "tests/numerics/test_further_numerics.py",
     # sparse matrices
-    "csr_add_carried csr_even_by_matrix csr_even_by_vector csr_mark_shares "
+    "csr_add_carried csr_columns_by_vector csr_even_by_matrix csr_even_by_vector csr_mark_shares "
     "csr_rows_by_vector csr_share_by_matrix csr_share_by_vector csr_count_pairs "
     "csr_count_products csr_fill_products": "tests/sparse/test_sparse.py",
 }
